@@ -61,6 +61,9 @@ REPRIEVE_API int reprieve_last_driver_error(void);
  * is harmless. A failed start leaves nothing behind and may be repeated. */
 REPRIEVE_API reprieve_status reprieve_init(void);
 
+/* 1 while the library runs (after a start, before a shutdown, not in a forked child), else 0. */
+REPRIEVE_API int reprieve_is_started(void);
+
 /* Gives everything back and forgets every option set. Refused (invalid argument) while blocks are live. Waits for
  * queued work that may touch free memory. No other call may run at the same time. */
 REPRIEVE_API reprieve_status reprieve_shutdown(void);
@@ -158,7 +161,7 @@ typedef struct reprieve_stats {
   reprieve_counter segments;             /* contiguous backed ranges */
   int64_t alloc_retries;                 /* allocations that had to wait for memory or take another stream's */
   int64_t ooms;                          /* allocations that failed */
-  int64_t invalid_frees;                 /* pointers that were no live block's */
+  int64_t invalid_frees;                 /* pointers that were no live block's; strays count on every device */
   int64_t harvested_chunks, harvested_bytes; /* free memory regrouped under new addresses */
   int64_t limbo_bytes;                   /* stale mappings that queued work may still use */
   int64_t address_space_bytes;           /* reserved addresses */

@@ -1,0 +1,327 @@
+// The C interface, function by function: arguments are looked at here, everything else is the layers' below.
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "capi/runtime.hpp"
+#include "capi/text.hpp"
+#include "reprieve/reprieve.h"
+
+#define REPRIEVE_TEXT(x) #x
+#define REPRIEVE_TEXT_OF(x) REPRIEVE_TEXT(x)
+
+namespace reprieve::capi {
+namespace {
+
+device::Stream to_stream(reprieve_stream stream) {
+  return device::Stream{reinterpret_cast<std::uintptr_t>(stream)};
+}
+
+reprieve_status invalid(std::string text) {
+  return report(failure(Errc::invalid_argument, "invalid argument"), std::move(text));
+}
+
+// Runs body(Runtime&) on the running library.
+template <typename F>
+reprieve_status with_runtime(F&& body) {
+  Status status;
+  std::string reason;
+  Runtime* const runtime = Runtime::get(status, reason);
+  if (runtime == nullptr) return report(status, std::move(reason));
+  try {
+    return body(*runtime);
+  } catch (const std::bad_alloc&) {
+    return report(failure(Errc::host_memory, "no host memory"), std::string("no host memory"));
+  }
+}
+
+// Runs body(Allocator&) on a device's.
+template <typename F>
+reprieve_status with_device(int device, F&& body) {
+  return with_runtime([&](Runtime& runtime) {
+    Status status;
+    std::string reason;
+    memory::Allocator* const allocator = runtime.allocator(device, status, reason);
+    if (allocator == nullptr) return report(status, std::move(reason));
+    return body(*allocator);
+  });
+}
+
+// The same on every device in use for -1; the first failure is returned, all are tried.
+template <typename F>
+reprieve_status with_devices(int device, F&& body) {
+  if (device != -1) return with_device(device, std::forward<F>(body));
+  return with_runtime([&](Runtime& runtime) {
+    reprieve_status first = REPRIEVE_OK;
+    for (int i = 0; i < Runtime::max_devices; ++i) {
+      memory::Allocator* const allocator = runtime.if_open(i);
+      if (allocator == nullptr) continue;
+      const reprieve_status status = body(*allocator);
+      if (first == REPRIEVE_OK) first = status;
+    }
+    return first;
+  });
+}
+
+// Runs body(AddressMap&) for a live block.
+template <typename F>
+reprieve_status with_block(void* ptr, F&& body) {
+  Runtime* runtime = Runtime::if_started();
+  if (runtime == nullptr) {
+    Status status;
+    std::string reason;
+    runtime = Runtime::get(status, reason);
+    if (runtime == nullptr) return report(status, std::move(reason));
+  }
+  const Status status = body(runtime->addresses());
+  if (status.ok()) [[likely]] return REPRIEVE_OK;
+  return report(status, fmt::format("{:#x}: {}", reinterpret_cast<std::uintptr_t>(ptr), status.what));
+}
+
+// Fills a structure of the caller's, which may know fewer fields than this library.
+template <typename T>
+bool fill(T* out, T& filled) {
+  if (out == nullptr || out->size < sizeof(size_t) || out->size > sizeof(T)) return false;
+  filled.size = out->size;
+  std::memcpy(out, &filled, out->size);
+  return true;
+}
+constexpr const char* bad_structure = "the structure's size is not that of a version up to this library's";
+
+reprieve_counter to_c(const memory::Counter& counter) {
+  return {counter.current, counter.peak, counter.allocated, counter.freed};
+}
+
+}  // namespace
+}  // namespace reprieve::capi
+
+using namespace reprieve;        // NOLINT(google-build-using-namespace): this file is the interface of that namespace
+using namespace reprieve::capi;  // NOLINT(google-build-using-namespace)
+
+extern "C" {
+
+const char* reprieve_version(void) {
+  return REPRIEVE_TEXT_OF(REPRIEVE_VERSION_MAJOR) "." REPRIEVE_TEXT_OF(REPRIEVE_VERSION_MINOR) "." REPRIEVE_TEXT_OF(
+      REPRIEVE_VERSION_PATCH);
+}
+
+const char* reprieve_status_string(reprieve_status status) {
+  switch (status) {
+    case REPRIEVE_OK: return "success";
+    case REPRIEVE_ERROR_OUT_OF_MEMORY: return "out of memory";
+    case REPRIEVE_ERROR_INVALID_ARGUMENT: return "invalid argument";
+    case REPRIEVE_ERROR_DEVICE: return "device error";
+    case REPRIEVE_ERROR_NOT_SUPPORTED: return "not supported";
+    case REPRIEVE_ERROR_HOST_MEMORY: return "out of host memory";
+  }
+  return "unknown status";
+}
+
+const char* reprieve_last_error(void) { return last_error(); }
+int reprieve_last_driver_error(void) { return last_driver_error(); }
+
+int reprieve_is_started(void) { return Runtime::if_started() != nullptr ? 1 : 0; }
+
+reprieve_status reprieve_init(void) {
+  return with_runtime([](Runtime&) { return REPRIEVE_OK; });
+}
+
+reprieve_status reprieve_shutdown(void) {
+  std::string reason;
+  return report(Runtime::shutdown(reason), std::move(reason));
+}
+
+reprieve_status reprieve_set_option(const char* name, const char* value) {
+  if (name == nullptr || value == nullptr) return invalid("an option needs a name and a value");
+  std::string reason;
+  return report(Runtime::set_option(name, value, reason), std::move(reason));
+}
+
+reprieve_status reprieve_get_option_info(size_t index, reprieve_option_info* out) {
+  const auto& texts = option_texts();
+  if (index >= texts.size()) return invalid(fmt::format("option {}: there are {}", index, texts.size()));
+  const OptionText& text = texts[index];
+  reprieve_option_info info{};
+  info.name = text.name.c_str();
+  info.environment = text.environment.c_str();
+  info.type = text.type.c_str();
+  info.default_value = text.default_value.c_str();
+  info.accepted = text.accepted.c_str();
+  info.text = text.text.c_str();
+  return fill(out, info) ? REPRIEVE_OK : invalid(bad_structure);
+}
+
+reprieve_status reprieve_device_count(int* out) {
+  if (out == nullptr) return invalid("nowhere to put the count");
+  return with_runtime([&](Runtime& runtime) {
+    *out = runtime.device_count();
+    return REPRIEVE_OK;
+  });
+}
+
+reprieve_status reprieve_alloc_in_pool(void** out, size_t bytes, int device, reprieve_stream stream,
+                                       reprieve_pool pool) {
+  if (out == nullptr) return invalid("nowhere to put the block's address");
+  Status status;
+  if (Runtime* const runtime = Runtime::if_started(); runtime != nullptr) [[likely]] {
+    if (static_cast<unsigned>(device) < Runtime::max_devices) [[likely]] {
+      if (memory::Allocator* const allocator = runtime->if_open(device); allocator != nullptr) [[likely]] {
+        status = allocator->allocate(to_stream(stream), pool, bytes, out);
+        if (status.ok()) [[likely]] return REPRIEVE_OK;
+        return report_allocation(status, *allocator, bytes);
+      }
+    }
+  }
+  return with_device(device, [&](memory::Allocator& allocator) {
+    return report_allocation(allocator.allocate(to_stream(stream), pool, bytes, out), allocator, bytes);
+  });
+}
+
+reprieve_status reprieve_alloc(void** out, size_t bytes, int device, reprieve_stream stream) {
+  return reprieve_alloc_in_pool(out, bytes, device, stream, 0);
+}
+
+reprieve_status reprieve_dealloc(void* ptr) {
+  if (ptr == nullptr) return REPRIEVE_OK;
+  return with_block(ptr, [&](memory::AddressMap& addresses) { return memory::Allocator::free(addresses, ptr); });
+}
+
+reprieve_status reprieve_dealloc_on(void* ptr, reprieve_stream stream) {
+  if (ptr == nullptr) return REPRIEVE_OK;
+  return with_block(ptr, [&](memory::AddressMap& addresses) {
+    return memory::Allocator::free_on(addresses, ptr, to_stream(stream));
+  });
+}
+
+reprieve_status reprieve_record_stream(void* ptr, reprieve_stream stream) {
+  return with_block(ptr, [&](memory::AddressMap& addresses) {
+    return memory::Allocator::record_stream(addresses, ptr, to_stream(stream));
+  });
+}
+
+reprieve_status reprieve_pin_backing(void* ptr) {
+  return with_block(ptr,
+                    [&](memory::AddressMap& addresses) { return memory::Allocator::pin_backing(addresses, ptr); });
+}
+
+reprieve_status reprieve_pool_create(int device, unsigned flags, reprieve_pool* out) {
+  if (out == nullptr) return invalid("nowhere to put the pool");
+  if ((flags & ~static_cast<unsigned>(REPRIEVE_POOL_GRAPH)) != 0) {
+    return invalid(fmt::format("flags {:#x}: 0 or REPRIEVE_POOL_GRAPH", flags));
+  }
+  return with_device(device, [&](memory::Allocator& allocator) {
+    return report(allocator.create_pool((flags & REPRIEVE_POOL_GRAPH) != 0, *out), &allocator);
+  });
+}
+
+reprieve_status reprieve_pool_destroy(int device, reprieve_pool pool) {
+  return with_device(device, [&](memory::Allocator& allocator) {
+    return report(allocator.destroy_pool(pool), fmt::format("pool {}: there is none of this number", pool));
+  });
+}
+
+reprieve_status reprieve_empty_cache(int device) { return reprieve_trim(device, 0); }
+
+reprieve_status reprieve_trim(int device, size_t keep_bytes) {
+  return with_devices(
+      device, [&](memory::Allocator& allocator) { return report(allocator.trim(keep_bytes), &allocator); });
+}
+
+reprieve_status reprieve_set_limit(int device, size_t bytes) {
+  return with_devices(device, [&](memory::Allocator& allocator) {
+    allocator.set_limit(bytes);
+    return REPRIEVE_OK;
+  });
+}
+
+reprieve_status reprieve_get_limit(int device, size_t* out) {
+  if (out == nullptr) return invalid("nowhere to put the limit");
+  return with_device(device, [&](memory::Allocator& allocator) {
+    *out = allocator.limit();
+    return REPRIEVE_OK;
+  });
+}
+
+reprieve_status reprieve_get_stats(int device, reprieve_stats* out) {
+  return with_runtime([&](Runtime& runtime) {
+    return with_device(device, [&](memory::Allocator& allocator) {
+      const memory::Stats stats = allocator.stats();
+      const device::CallStats calls = allocator.device().call_stats();
+      reprieve_stats filled{};
+      filled.requested_bytes = to_c(stats.metrics[memory::requested_bytes]);
+      filled.allocated_bytes = to_c(stats.metrics[memory::allocated_bytes]);
+      filled.active_bytes = to_c(stats.metrics[memory::active_bytes]);
+      filled.inactive_split_bytes = to_c(stats.metrics[memory::inactive_split_bytes]);
+      filled.reserved_bytes = to_c(stats.reserved_bytes);
+      filled.allocations = to_c(stats.metrics[memory::allocations]);
+      filled.active_blocks = to_c(stats.metrics[memory::active_blocks]);
+      filled.inactive_split_blocks = to_c(stats.metrics[memory::inactive_split_blocks]);
+      filled.segments = to_c(stats.segments);
+      filled.alloc_retries = stats.alloc_retries;
+      filled.ooms = stats.ooms;
+      // A pointer in nobody's addresses belongs to no device; it is shown on each.
+      filled.invalid_frees = stats.invalid_frees + runtime.addresses().strays.load(std::memory_order_relaxed);
+      filled.harvested_chunks = stats.harvested_chunks;
+      filled.harvested_bytes = stats.harvested_bytes;
+      filled.limbo_bytes = stats.limbo_bytes;
+      filled.address_space_bytes = stats.address_space_bytes;
+      static_assert(REPRIEVE_CALL_KINDS == device::call_kinds);
+      for (std::size_t i = 0; i < device::call_kinds; ++i) {
+        filled.driver_calls[i] = static_cast<int64_t>(calls.count[i]);
+      }
+      filled.driver_ns = static_cast<int64_t>(calls.driver_ns);
+      filled.driver_wall_ns = static_cast<int64_t>(calls.wall_ns);
+      return fill(out, filled) ? REPRIEVE_OK : invalid(bad_structure);
+    });
+  });
+}
+
+reprieve_status reprieve_reset_peak_stats(int device) {
+  return with_devices(device, [](memory::Allocator& allocator) {
+    allocator.reset_peaks();
+    return REPRIEVE_OK;
+  });
+}
+
+reprieve_status reprieve_reset_accumulated_stats(int device) {
+  return with_devices(device, [](memory::Allocator& allocator) {
+    allocator.reset_accumulated();
+    return REPRIEVE_OK;
+  });
+}
+
+const char* reprieve_call_name(int kind) {
+  return kind >= 0 && kind < REPRIEVE_CALL_KINDS ? device::call_name(static_cast<device::Call>(kind)) : nullptr;
+}
+
+reprieve_status reprieve_validate(int device) {
+  return with_devices(device, [](memory::Allocator& allocator) {
+    std::string difference = allocator.validate();
+    if (difference.empty()) return REPRIEVE_OK;
+    return report(failure(Errc::device_error, "inconsistent records"), std::move(difference));
+  });
+}
+
+reprieve_status reprieve_stream_create(int device, reprieve_stream* out) {
+  if (out == nullptr) return invalid("nowhere to put the stream");
+  return with_device(device, [&](memory::Allocator& allocator) {
+    device::Stream stream{};
+    const Status status = allocator.device().stream_create(stream);
+    if (status.ok()) *out = reinterpret_cast<reprieve_stream>(static_cast<std::uintptr_t>(stream));
+    return report(status, &allocator);
+  });
+}
+
+reprieve_status reprieve_stream_destroy(int device, reprieve_stream stream) {
+  return with_device(device, [&](memory::Allocator& allocator) {
+    return report(allocator.device().stream_destroy(to_stream(stream)), &allocator);
+  });
+}
+
+reprieve_status reprieve_stream_synchronize(int device, reprieve_stream stream) {
+  return with_device(device, [&](memory::Allocator& allocator) {
+    return report(allocator.device().stream_synchronize(to_stream(stream)), &allocator);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,151 @@
+#include "capi/runtime.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "capi/other_copy.hpp"
+#include "device/cuda.hpp"
+#include "device/sim.hpp"
+
+namespace reprieve::capi {
+namespace {
+
+std::mutex lifecycle;
+std::vector<std::pair<std::string, std::string>>& explicit_options() {
+  static auto* const options = new std::vector<std::pair<std::string, std::string>>;
+  return *options;
+}
+std::atomic<bool> in_forked_child{false};
+
+// What lives outside any allocator (modules loaded late, cuBLAS, NCCL) dies on a card filled to the last page.
+std::uint64_t default_headroom(std::uint64_t total) { return std::max(512 * MiB, total / 100); }
+
+}  // namespace
+
+std::atomic<Runtime*> Runtime::instance{nullptr};
+
+bool Runtime::forked() { return in_forked_child.load(std::memory_order_relaxed); }
+
+Status Runtime::set_option(const char* name, const char* value, std::string& reason) {
+  const std::scoped_lock lock(lifecycle);
+  if (if_started() != nullptr) {
+    reason = fmt::format("{}: options are set before the library starts", name);
+    return failure(Errc::invalid_argument, "the library runs");
+  }
+  Options trial = default_options();
+  if (!reprieve::set_option(trial, name, value, reason)) return failure(Errc::invalid_argument, "bad option");
+  explicit_options().emplace_back(name, value);
+  return success();
+}
+
+Runtime* Runtime::start(Status& status, std::string& reason) {
+  if (forked()) {
+    reason = "this process was forked from one that uses the GPU; CUDA does not survive that: start it with spawn";
+    status = failure(Errc::not_supported, "forked");
+    return nullptr;
+  }
+  const std::scoped_lock lock(lifecycle);
+  if (Runtime* const runtime = if_started(); runtime != nullptr) return runtime;
+  try {
+    if (other_copy_started(reason)) {
+      status = failure(Errc::not_supported, "another copy of the library runs in this process");
+      return nullptr;
+    }
+    Options options = default_options();
+    std::vector<std::string> warnings;
+    if (!apply_environment(options, environ, warnings, reason)) {
+      status = failure(Errc::invalid_argument, "bad option");
+      return nullptr;
+    }
+    for (const auto& [name, value] : explicit_options()) {
+      [[maybe_unused]] const bool accepted = reprieve::set_option(options, name, value, reason);
+    }
+    log::set_level(options.log);
+    for (const std::string& warning : warnings) log::warn("{}", warning);
+
+    std::unique_ptr<Runtime> made(new Runtime(options));
+    status = made->open_backend(reason);
+    if (!status.ok()) return nullptr;
+    static const int registered = pthread_atfork(nullptr, nullptr, [] {
+      if (instance.exchange(nullptr, std::memory_order_relaxed) != nullptr) {
+        in_forked_child.store(true, std::memory_order_relaxed);
+      }
+    });
+    if (registered != 0) throw std::bad_alloc();
+    instance.store(made.get(), std::memory_order_release);
+    return made.release();
+  } catch (const std::bad_alloc&) {
+    reason = "no host memory";
+    status = failure(Errc::host_memory, "no host memory");
+    return nullptr;
+  }
+}
+
+Status Runtime::open_backend(std::string& reason) {
+  if (options_.device == BackendKind::cuda) return device::open_cuda(backend_, reason);
+  simgpu::Config config;
+  config.devices = static_cast<int>(options_.sim_devices);
+  config.device_bytes = memory::round_down(options_.sim_capacity, memory::page_bytes);
+  machine_ = std::make_unique<simgpu::Machine>(config);
+  backend_ = std::make_unique<device::SimBackend>(*machine_);
+  return success();
+}
+
+memory::Allocator* Runtime::open_device(int device, Status& status, std::string& reason) {
+  if (device < 0 || device >= std::min(device_count(), max_devices)) {
+    reason = fmt::format("device {}: there are {} (0 to {})", device, device_count(), device_count() - 1);
+    status = failure(Errc::invalid_argument, "no such device");
+    return nullptr;
+  }
+  const auto index = static_cast<std::size_t>(device);
+  const std::scoped_lock lock(opening_);
+  if (allocators_[index] != nullptr) return allocators_[index].get();
+  std::unique_ptr<device::Device> opened;
+  status = backend_->open(device, opened);
+  if (!status.ok()) {
+    reason = fmt::format("device {} cannot be used: {}", device, status.what);
+    return nullptr;
+  }
+  const std::uint64_t total = opened->properties().total_bytes;
+  memory::Settings settings;
+  settings.limit = options_.limit.of(total);
+  settings.headroom = options_.headroom.set() ? options_.headroom.of(total) : default_headroom(total);
+  settings.growth_slack = options_.growth_slack;
+  settings.chunk_max = memory::round_down(options_.chunk_max, memory::page_bytes);
+  settings.wait = std::chrono::milliseconds(options_.wait_ms);
+  auto allocator = std::make_unique<memory::Allocator>(*opened, addresses_, settings);
+  log::info("device {}: {}, {}, limit {}", device, opened->properties().name, format_bytes(total),
+            settings.limit == 0 ? "none" : format_bytes(settings.limit));
+  devices_[index] = std::move(opened);
+  allocators_[index] = std::move(allocator);
+  open_[index].store(allocators_[index].get(), std::memory_order_release);
+  return allocators_[index].get();
+}
+
+Status Runtime::shutdown(std::string& reason) {
+  const std::scoped_lock lock(lifecycle);
+  Runtime* const runtime = if_started();
+  if (runtime != nullptr) {
+    std::int64_t live = 0;
+    for (const auto& allocator : runtime->allocators_) {
+      if (allocator != nullptr) live += allocator->live_blocks();
+    }
+    if (live != 0) {
+      reason = fmt::format("{} blocks are live; free them first", live);
+      return failure(Errc::invalid_argument, "blocks are live");
+    }
+    instance.store(nullptr, std::memory_order_release);
+    // Allocators before the devices that they use.
+    for (auto& allocator : runtime->allocators_) allocator.reset();
+    delete runtime;
+  }
+  explicit_options().clear();
+  return success();
+}
+
+}  // namespace reprieve::capi

@@ -1,0 +1,178 @@
+// The memory of one device: pools, chunks, growth, and what gives memory back. The way of a request:
+//
+//   allocate  one pool's lock, its bins; done, where a free range fits
+//   slow      under the allocator's mutex: finish deferred frees, look again, then grow: new chunks, or chunks of free
+//             ranges mapped at a second address (growth.cpp); then what other streams have finished with; then wait
+//
+// Locks, in the order in which they are taken: the allocator's mutex, pools' locks (several only under the mutex), the
+// event cache's. No lock is held while a thread waits for the GPU.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "device/device.hpp"
+#include "memory/chunk.hpp"
+#include "memory/pool.hpp"
+#include "memory/span.hpp"
+
+namespace reprieve::memory {
+
+struct Settings {
+  std::uint64_t limit = 0;     // bytes; 0: none
+  std::uint64_t headroom = 0;  // bytes left free in the device where there is no limit
+  double growth_slack = 0.01;
+  std::uint64_t chunk_max = 64ULL << 20;  // a multiple of page_bytes
+  std::chrono::milliseconds wait{10'000};
+};
+
+struct Counter {
+  std::int64_t current = 0, peak = 0, allocated = 0, freed = 0;
+};
+
+struct Stats {
+  std::array<Counter, metric_count> metrics;  // by Metric
+  Counter reserved_bytes;
+  Counter segments;
+  std::int64_t alloc_retries = 0;
+  std::int64_t ooms = 0;
+  std::int64_t invalid_frees = 0;
+  std::int64_t harvested_chunks = 0;
+  std::int64_t harvested_bytes = 0;
+  std::int64_t limbo_bytes = 0;
+  std::int64_t address_space_bytes = 0;
+};
+
+class AllPools;
+
+class Allocator {
+ public:
+  // Both must outlive the allocator.
+  Allocator(device::Device& device, AddressMap& addresses, const Settings& settings);
+  // Gives everything back, live blocks too, after waiting for the work that may touch it.
+  ~Allocator();
+  Allocator(const Allocator&) = delete;
+  Allocator& operator=(const Allocator&) = delete;
+
+  device::Device& device() const { return device_; }
+
+  // bytes 0: success and null.
+  Status allocate(Stream stream, PoolId pool, std::uint64_t bytes, void** out);
+  // These find the block's allocator by its address. A pointer that is not the beginning of a live block:
+  // invalid_argument, counted by the allocator whose addresses it lies in, or else by the map.
+  static Status free(AddressMap& addresses, void* ptr);
+  // The block is free once work now queued on `stream` has ended as well.
+  static Status free_on(AddressMap& addresses, void* ptr, Stream stream);
+  static Status record_stream(AddressMap& addresses, void* ptr, Stream stream);
+  static Status pin_backing(AddressMap& addresses, void* ptr);
+
+  Status create_pool(bool graph, PoolId& out);
+  Status destroy_pool(PoolId pool);
+
+  // Gives free memory back to the driver until at most keep_bytes are reserved; waits (settings.wait at most) for work
+  // that may still touch it. What is then still in use goes back when it is next looked at.
+  Status trim(std::uint64_t keep_bytes);
+
+  void set_limit(std::uint64_t bytes);
+  std::uint64_t limit() const { return limit_.load(std::memory_order_relaxed); }
+
+  std::int64_t live_blocks();
+  // allocated and freed since the last reset of each; exact over all threads.
+  Stats stats();
+  void reset_peaks();
+  void reset_accumulated();
+
+  // Recounts everything from scratch. Empty: all agrees; else the first difference.
+  std::string validate();
+
+ private:
+  friend class Validator;
+  friend class AllPools;
+
+  // A part of the memory that a growth maps: a chunk to be created, or one harvested from a free range.
+  struct Piece {
+    std::uint64_t bytes = 0;
+    Chunk* chunk = nullptr;  // null: to be created
+    Range* from = nullptr;
+    Pool* owner = nullptr;
+  };
+
+  // What a growth will do, and the other pools that stay locked until it is done.
+  struct Plan;
+
+  // ---- pools.cpp ----
+  Pool* find_pool(Stream stream, PoolId id);
+  Pool* lookup_pool(const PoolKey& key);
+  void recycle(Pool& pool);
+
+  // ---- allocator.cpp ----
+  Status allocate_slow(Pool& pool, PoolId id, std::uint64_t requested, std::uint64_t size, void** out);
+  void commit(Pool& pool, Arena& arena, Range* range, std::uint64_t size, std::uint64_t requested, void** out);
+  static Status free_checked(AddressMap& addresses, void* ptr, const StreamRef* after);
+  void free_deferred(Pool& pool, Arena& arena, Range* range, Uses uses);
+
+  // ---- growth.cpp: mutex_ and the pool's lock held ----
+  Status grow(Pool& pool, Arena& arena, std::uint64_t size);
+  Status plan_growth(Pool& pool, Arena& arena, std::uint64_t size, bool may_create, bool may_move, Plan& plan);
+  Status execute(Pool& pool, Arena& arena, Plan& plan);
+  Status add_span(Arena& arena, std::uint64_t least_bytes);
+  std::uint64_t creatable();
+
+  // ---- reclaim.cpp: mutex_ held; `locked` is a pool whose lock is held already ----
+  Status mark(StreamRef stream, MarkRef& out);
+  bool capturing(StreamRef stream);
+  void finish_deferred(Pool& pool);     // the pool's lock held
+  void finish_limbo(Pool& pool);
+  void refresh_probe(Pool& pool);       // the pool's lock held
+  void collect(Pool* locked);
+  MarkRef unfinished(Pool* locked);
+  void send_back(Pool& pool, std::uint64_t most_bytes);  // the pool's lock held
+  void sweep_closed();
+  void retire(const StaleMapping& stale);
+  void release(Chunk* chunk);
+  void retry_failed();
+
+  Stats totals(const AllPools& all) const;
+  Chunk* add_chunk(device::Handle handle, std::uint64_t bytes);
+  void doom(Chunk* chunk);
+
+  device::Device& device_;
+  AddressMap& addresses_;
+  const Settings settings_;
+  const std::uint64_t id_;  // tells allocators apart in the threads' caches of pools
+  std::atomic<std::uint64_t> limit_;
+  EventCache events_;
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Pool>> pools_;
+  std::vector<std::unique_ptr<Pool>> spare_pools_;  // destroyed and empty; their spans serve the next pool
+  std::map<PoolKey, Pool*> pool_of_;
+  std::map<PoolId, bool> private_pools_;  // id to: for graphs
+  PoolId next_pool_ = 1;
+  std::vector<std::unique_ptr<Chunk>> chunks_;
+  std::vector<StaleMapping> failed_unmaps_;  // tried again whenever memory is short
+  std::vector<Chunk*> failed_releases_;
+  std::size_t closed_pools_ = 0;
+
+  std::array<std::int64_t, metric_count> peaks_{};  // valid while there are several pools
+  std::int64_t doomed_bytes_ = 0;                   // reserved, but on their way back to the driver
+  Counter reserved_;
+  Counter segments_;
+  Stats accumulated_base_;  // what `allocated` and `freed` had reached when they were last reset
+  std::int64_t limbo_bytes_ = 0;
+  std::int64_t address_space_bytes_ = 0;
+  std::atomic<std::int64_t> alloc_retries_{0};
+  std::atomic<std::int64_t> ooms_{0};
+  std::atomic<std::int64_t> invalid_frees_{0};
+  std::int64_t harvested_chunks_ = 0;
+  std::int64_t harvested_bytes_ = 0;
+};
+
+}  // namespace reprieve::memory

@@ -1,0 +1,98 @@
+#include "memory/arena.hpp"
+
+namespace reprieve::memory {
+namespace {
+
+constexpr int tail_scan_limit = 512;  // free ranges looked at for a tail; beyond it a new segment is begun
+
+}  // namespace
+
+Span& Arena::span_of(Address at) const {
+  for (const auto& span : spans_) {
+    if (at >= span->base && at < span->base + span->bytes) return *span;
+  }
+  __builtin_unreachable();
+}
+
+Arena::Site Arena::find_site(std::uint64_t size, std::uint64_t spare) {
+  Site site;
+  int looked_at = 0;
+  bins_.for_each_from_largest(block_unit, [&](Range& range) {
+    if (range.next == nullptr && range.size < size) {
+      Span& span = span_of(range.address);
+      if (span.holes.room_at(range.end()) >= round_up(size - range.size, page_bytes) + spare) {
+        site = {&span, range.end(), &range};
+        return false;
+      }
+    }
+    return ++looked_at < tail_scan_limit;
+  });
+  if (site.span != nullptr) return site;
+
+  // A new segment, in the middle of the largest hole: it and what lies before it can both still grow.
+  std::uint64_t best_room = 0;
+  for (const auto& span : spans_) {
+    for (const auto& [begin, bytes] : span->holes.all()) {
+      const std::uint64_t offset = begin == span->base ? 0 : round_up(bytes / 2, page_bytes);
+      const std::uint64_t room = bytes - offset;
+      if (room > best_room && room >= round_up(size, page_bytes) + spare + page_bytes) {
+        best_room = room;
+        site = {span.get(), begin + offset, nullptr};
+      }
+    }
+  }
+  return site;
+}
+
+void Arena::attach(const Site& site, std::uint64_t bytes, std::uint64_t sequence) {
+  Range* range = site.tail;
+  if (range != nullptr) {
+    remove_free(range);
+    range->size += bytes;
+  } else {
+    range = store_.take();
+    range->address = site.at;
+    range->size = bytes;
+    range->prev = nullptr;
+    range->next = nullptr;
+    ++segments_;
+  }
+  range->freed_at = sequence;
+  insert_free(range);
+}
+
+void Arena::detach(Range* range, const Chunk& chunk, Span& span) {
+  remove_free(range);
+  Range* const before = range->prev;
+  Range* const after = range->next;
+  const Address chunk_end = chunk.home + chunk.bytes;
+  const std::uint64_t left = chunk.home - range->address;
+  const std::uint64_t right = range->end() - chunk_end;
+
+  Range* right_range = nullptr;
+  if (right > 0) {
+    right_range = left > 0 ? store_.take() : range;
+    right_range->address = chunk_end;
+    right_range->size = right;
+    right_range->freed_at = range->freed_at;
+    right_range->prev = nullptr;
+    right_range->next = after;
+  }
+  if (after != nullptr) after->prev = right_range;
+
+  if (left > 0) {
+    range->size = left;
+    range->next = nullptr;
+    insert_free(range);
+  } else if (before != nullptr) {
+    before->next = nullptr;
+  }
+  if (right_range != nullptr) insert_free(right_range);
+  if (left == 0 && right == 0) store_.give(range);
+
+  const int parts = (left > 0 || before != nullptr ? 1 : 0) + (right > 0 || after != nullptr ? 1 : 0);
+  segments_ += parts - 1;
+  span.set_pages(chunk.home, chunk.bytes, nullptr);
+}
+
+}  // namespace reprieve::memory

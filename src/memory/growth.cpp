@@ -1,0 +1,253 @@
+// Growth: backing for a request that no free range can hold.
+//
+// In this order: new chunks, while reserved memory stays within growth_slack of the peak of active memory; chunks
+// harvested out of other free ranges, of this stream at once (they are mapped a second time, the old mapping goes to
+// limbo), of other streams where those have finished with them; new chunks up to the limit. Policies tried, and their
+// figures: docs/memory.md.
+#include <algorithm>
+
+#include "memory/all_pools.hpp"
+#include "memory/allocator.hpp"
+#include "memory/free_chunks.hpp"
+
+namespace reprieve::memory {
+
+struct Allocator::Plan {
+  ~Plan() {
+    for (Pool* pool : locked) pool->lock.unlock();
+  }
+
+  Arena::Site site;
+  std::uint64_t bytes = 0;
+  std::vector<Piece> pieces;
+  std::vector<Pool*> locked;  // other pools, whose free ranges the pieces lie in
+};
+
+namespace {
+
+// What a chunk of the small arena is made of.
+constexpr std::uint64_t small_chunk = page_bytes;
+
+std::uint64_t piece_max(const Arena& arena, const Settings& settings) {
+  return arena.kind() == Arena::Kind::small ? small_chunk : settings.chunk_max;
+}
+
+}  // namespace
+
+// How many bytes may still be taken from the driver.
+std::uint64_t Allocator::creatable() {
+  const auto reserved = static_cast<std::uint64_t>(reserved_.current);
+  if (const std::uint64_t cap = limit(); cap != 0) return cap > reserved ? cap - reserved : 0;
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  // Where the driver does not answer, let the creation itself say what is wrong.
+  if (!device_.memory_info(free_bytes, total_bytes).ok()) return total_bytes;
+  return free_bytes > settings_.headroom ? free_bytes - settings_.headroom : 0;
+}
+
+Status Allocator::grow(Pool& pool, Arena& arena, std::uint64_t size) {
+  // A stream that captures cannot be marked, so its free memory cannot be given other addresses; private pools keep
+  // theirs anyhow.
+  const bool may_move = !pool.is_private() && !capturing(pool.key.stream);
+  for (const bool may_create : {true, false}) {
+    Plan plan;
+    if (const Status status = plan_growth(pool, arena, size, may_create, may_move, plan); !status.ok()) return status;
+    const Status status = execute(pool, arena, plan);
+    // The driver may have less than it said a moment ago: then what is there must do.
+    if (!status.is(Errc::out_of_memory) || !may_create || !may_move) return status;
+  }
+  return failure(Errc::out_of_memory, "create");
+}
+
+Status Allocator::plan_growth(Pool& pool, Arena& arena, std::uint64_t size, bool may_create, bool may_move,
+                              Plan& plan) {
+  const std::uint64_t most_piece = piece_max(arena, settings_);
+  plan.site = arena.find_site(size, settings_.chunk_max);
+  if (plan.site.span == nullptr) {
+    if (const Status status = add_span(arena, size + settings_.chunk_max); !status.ok()) return status;
+    plan.site = arena.find_site(size, settings_.chunk_max);
+  }
+  std::uint64_t missing = round_up(size - plan.site.have(), page_bytes);
+  const auto create = [&](std::uint64_t bytes) {
+    for (; bytes > 0; bytes -= plan.pieces.back().bytes) plan.pieces.push_back({std::min(bytes, most_piece)});
+  };
+
+  const std::uint64_t most_new = may_create ? creatable() : 0;
+  std::int64_t active = static_cast<std::int64_t>(size);
+  for (const auto& each : pools_) active += each->counters.current(active_bytes);
+  const std::int64_t peak =
+      std::max(active, pool.sole ? pool.counters.allowance(active_bytes) : peaks_[active_bytes]);
+  const auto soft_cap = static_cast<std::int64_t>(static_cast<double>(peak) * (1 + settings_.growth_slack));
+  const bool within_slack = reserved_.current + static_cast<std::int64_t>(missing) <= soft_cap;
+  plan.bytes = missing;
+  if ((within_slack || !may_move) && missing <= most_new) {
+    create(missing);
+    return success();
+  }
+  if (!may_move) return failure(Errc::out_of_memory, "the limit is reached");
+
+  std::vector<Piece> candidates;
+  for (Arena* each : {&pool.large, &pool.small}) {
+    for_each_free_chunk(*each, [&](Range& range, Chunk& chunk) {
+      if (&range != plan.site.tail) candidates.push_back({chunk.bytes, &chunk, &range, &pool});
+    });
+  }
+  const std::size_t own = candidates.size();
+  for (const auto& other : pools_) {
+    if (other.get() == &pool || other->is_private()) continue;
+    other->lock.lock();
+    plan.locked.push_back(other.get());
+    refresh_probe(*other);
+    for (Arena* each : {&other->large, &other->small}) {
+      for_each_free_chunk(*each, [&](Range& range, Chunk& chunk) {
+        if (range.freed_at <= other->finished) candidates.push_back({chunk.bytes, &chunk, &range, other.get()});
+      });
+    }
+  }
+  // A whole large chunk for a few small blocks only where there is no other way.
+  if (arena.kind() == Arena::Kind::small && missing <= most_new) {
+    std::erase_if(candidates, [](const Piece& piece) { return piece.bytes > 2 * small_chunk; });
+  }
+
+  // This stream's before others', large before small (the cost is per chunk), long unused before lately used.
+  const auto own_end = candidates.begin() + static_cast<std::ptrdiff_t>(std::min(own, candidates.size()));
+  const auto better = [](const Piece& a, const Piece& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.from->freed_at < b.from->freed_at;
+  };
+  std::sort(candidates.begin(), own_end, better);
+  std::sort(own_end, candidates.end(), better);
+  std::vector<Piece> rest;
+  for (const Piece& piece : candidates) {
+    if (piece.bytes <= missing) {
+      plan.pieces.push_back(piece);
+      missing -= piece.bytes;
+    } else {
+      rest.push_back(piece);
+    }
+  }
+  if (missing > 0 && missing <= most_new && reserved_.current + static_cast<std::int64_t>(missing) <= soft_cap) {
+    create(missing);
+    missing = 0;
+  }
+  if (missing > 0) {
+    const auto smallest = [&](const Piece& a, const Piece& b) { return a.bytes < b.bytes; };
+    std::erase_if(rest, [&](const Piece& piece) { return piece.bytes < missing; });
+    if (const auto fit = std::min_element(rest.begin(), rest.end(), smallest); fit != rest.end()) {
+      plan.bytes += fit->bytes - missing;
+      plan.pieces.push_back(*fit);
+      missing = 0;
+    }
+  }
+  if (missing == 0) return success();
+  if (missing > most_new) return failure(Errc::out_of_memory, "the limit is reached");
+  create(missing);
+  return success();
+}
+
+Status Allocator::execute(Pool& pool, Arena& arena, Plan& plan) {
+  Span& span = *plan.site.span;
+  chunks_.reserve(chunks_.size() + plan.pieces.size());
+  arena.reserve_records(1);
+  std::vector<StaleMapping> made;
+  LimboBatch batch;
+  made.reserve(plan.pieces.size());
+  batch.mappings.reserve(plan.pieces.size());
+  for (const Piece& piece : plan.pieces) {
+    if (piece.owner == nullptr) continue;
+    piece.owner->small.reserve_records(plan.pieces.size());
+    piece.owner->large.reserve_records(plan.pieces.size());
+  }
+  span.holes.remove(plan.site.at, plan.bytes);
+
+  // Everything that can fail, before anything that the ranges know of is changed.
+  Status status;
+  Address at = plan.site.at;
+  for (Piece& piece : plan.pieces) {
+    const bool created = piece.chunk == nullptr;
+    if (created) {
+      device::Handle handle{};
+      status = device_.create(piece.bytes, device::Location::device, handle);
+      if (!status.ok()) break;
+      piece.chunk = add_chunk(handle, piece.bytes);
+    }
+    status = device_.map(at, piece.bytes, piece.chunk->handle);
+    if (!status.ok()) {
+      if (created) doom(piece.chunk);
+      break;
+    }
+    ++piece.chunk->mappings;
+    made.push_back({piece.chunk, at, &span});
+    at += piece.bytes;
+  }
+  if (status.ok()) status = device_.set_access(plan.site.at, plan.bytes);
+  const bool moves_own = std::any_of(plan.pieces.begin(), plan.pieces.end(),
+                                     [&](const Piece& piece) { return piece.owner == &pool; });
+  if (status.ok() && moves_own) status = mark(pool.key.stream, batch.mark);
+  if (!status.ok()) {
+    span.holes.add(at, plan.site.at + plan.bytes - at);
+    for (const StaleMapping& mapping : made) {
+      if (mapping.chunk->home == 0) doom(mapping.chunk);
+      retire(mapping);
+    }
+    return status;
+  }
+
+  // Highest address first: several chunks may leave one range.
+  std::vector<const Piece*> moved;
+  for (const Piece& piece : plan.pieces) {
+    if (piece.owner != nullptr) moved.push_back(&piece);
+  }
+  std::sort(moved.begin(), moved.end(),
+            [](const Piece* a, const Piece* b) { return a->chunk->home > b->chunk->home; });
+  for (const Piece* piece : moved) {
+    Span& old_span = *addresses_.find(piece->chunk->home);
+    old_span.arena.load(std::memory_order_relaxed)->detach(piece->from, *piece->chunk, old_span);
+    const StaleMapping stale{piece->chunk, piece->chunk->home, &old_span};
+    if (piece->owner == &pool) {
+      batch.mappings.push_back(stale);
+      limbo_bytes_ += static_cast<std::int64_t>(stale.chunk->bytes);
+    } else {
+      retire(stale);  // its stream has finished with it
+    }
+    ++harvested_chunks_;
+    harvested_bytes_ += static_cast<std::int64_t>(piece->bytes);
+  }
+  if (!batch.mappings.empty()) pool.limbo.push_back(std::move(batch));
+  for (const StaleMapping& mapping : made) {
+    mapping.chunk->home = mapping.at;
+    span.set_pages(mapping.at, mapping.chunk->bytes, mapping.chunk);
+  }
+  arena.attach(plan.site, plan.bytes, pool.sequence);
+  return success();
+}
+
+Status Allocator::add_span(Arena& arena, std::uint64_t least_bytes) {
+  // Spans double: few for a pool that grows, little for one that does not.
+  const std::uint64_t total = round_up(device_.properties().total_bytes, span_unit);
+  const std::uint64_t first = arena.kind() == Arena::Kind::small ? span_unit : round_up(total / 8, span_unit);
+  const std::uint64_t usual = arena.spans().empty() ? first : std::min(total, 2 * arena.spans().back()->bytes);
+  const std::uint64_t bytes = std::max(usual, round_up(2 * least_bytes, span_unit));
+
+  Address reserved = 0;
+  std::uint64_t reserved_bytes = bytes;
+  if (const Status status = device_.reserve(bytes, span_unit, reserved); !status.ok()) return status;
+  if (reserved % span_unit != 0) {
+    // A driver that does not honour the alignment: take enough to cut it ourselves.
+    if (const Status status = device_.unreserve(reserved, bytes); !status.ok()) return status;
+    reserved_bytes = bytes + span_unit;
+    if (const Status status = device_.reserve(reserved_bytes, 0, reserved); !status.ok()) return status;
+  }
+  const Address base = round_up(reserved, span_unit);
+  if (!addresses_.covers(base, bytes)) {
+    if (const Status status = device_.unreserve(reserved, reserved_bytes); !status.ok()) return status;
+    return failure(Errc::not_supported, "the driver reserves addresses beyond 2^48");
+  }
+  auto span = std::make_unique<Span>(base, bytes, arena.slot_shift(), reserved, reserved_bytes);
+  span->arena.store(&arena, std::memory_order_release);
+  addresses_.set(*span, span.get());
+  address_space_bytes_ += static_cast<std::int64_t>(reserved_bytes);
+  arena.add_span(std::move(span));
+  return success();
+}
+
+}  // namespace reprieve::memory

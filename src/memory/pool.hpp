@@ -1,0 +1,81 @@
+// A pool: the memory of one (device, stream, mempool). Its lock guards its arenas, counters and deferred frees; what
+// changes backing is done under the allocator's mutex as well, which is taken first.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "memory/arena.hpp"
+#include "memory/counters.hpp"
+#include "memory/events.hpp"
+#include "memory/pool_lock.hpp"
+
+namespace reprieve::memory {
+
+class Allocator;
+using PoolId = std::uint64_t;  // 0: the default pool of a stream
+
+inline constexpr PoolId closed_pool = ~PoolId{0};
+
+struct PoolKey {
+  StreamRef stream;
+  PoolId id;
+
+  auto operator<=>(const PoolKey&) const = default;
+};
+
+// A mapping that is no longer wanted, but that queued work may still go through.
+struct StaleMapping {
+  Chunk* chunk;
+  Address at;
+  Span* span;
+};
+
+// Stale mappings that hang on one mark; null: on nothing.
+struct LimboBatch {
+  MarkRef mark;
+  std::vector<StaleMapping> mappings;
+};
+
+// A block that its caller freed while other streams may still use it.
+struct DeferredFree {
+  Range* range;
+  Arena* arena;
+  Uses unmarked;  // streams that could not be marked yet: they were capturing
+  std::vector<std::pair<StreamRef, MarkRef>> marks;
+};
+
+struct alignas(64) Pool {
+  Pool(Allocator& owner, PoolKey pool_key, bool is_graph)
+      : allocator(owner),
+        key(pool_key),
+        graph(is_graph),
+        small(*this, counters, Arena::Kind::small),
+        large(*this, counters, Arena::Kind::large) {}
+
+  Arena& arena_for(std::uint64_t size) { return size <= small_block_max ? small : large; }
+  bool is_private() const { return key.id != 0; }
+  // Destroyed by its owner; blocks of it may live on.
+  bool closed() const { return key.id == closed_pool; }
+
+  PoolLock lock;
+  bool sole = false;  // the device's only pool; changed with all pools locked
+  Allocator& allocator;
+  PoolKey key;
+  bool graph;
+  Counters counters;
+  std::uint64_t sequence = 0;  // counts frees; a mark taken at n covers every free up to n
+  Arena small;
+  Arena large;
+  std::deque<DeferredFree> deferred;
+
+  // Under the allocator's mutex alone:
+  std::deque<LimboBatch> limbo;       // in the order of the stream
+  std::uint64_t finished = 0;         // frees up to here are over on the GPU as well
+  MarkRef probe;                      // marks the frees up to probe_sequence
+  std::uint64_t probe_sequence = 0;
+};
+
+}  // namespace reprieve::memory

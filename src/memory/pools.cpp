@@ -1,0 +1,110 @@
+// Finding, making, destroying and reusing pools.
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "memory/all_pools.hpp"
+#include "memory/allocator.hpp"
+
+namespace reprieve::memory {
+namespace {
+
+// A thread's last pools. Entries of allocators that are gone cannot match: ids are not used twice.
+struct CachedPool {
+  std::uint64_t allocator;
+  Stream stream;
+  PoolId id;
+  Pool* pool;
+};
+constexpr std::size_t cached_pools = 8;
+// Not through __tls_get_addr: 256 bytes of the static space that glibc keeps for libraries loaded late.
+[[gnu::tls_model("initial-exec")]] thread_local std::array<CachedPool, cached_pools> pool_cache{};
+
+std::size_t cache_index(std::uint64_t allocator, Stream stream, PoolId id) {
+  const auto bits = static_cast<std::uint64_t>(stream);
+  return (bits >> 4 ^ bits >> 9 ^ bits ^ id ^ allocator) & (cached_pools - 1);
+}
+
+}  // namespace
+
+std::uint64_t this_thread() {
+  static std::atomic<std::uint64_t> last{0};
+  [[gnu::tls_model("initial-exec")]] thread_local std::uint64_t mine = 0;
+  if (mine == 0) mine = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  return mine;
+}
+
+Pool* Allocator::find_pool(Stream stream, PoolId id) {
+  stream = device::normalize(stream);
+  CachedPool& cached = pool_cache[cache_index(id_, stream, id)];
+  if (cached.allocator == id_ && cached.stream == stream && cached.id == id) [[likely]] return cached.pool;
+  Pool* pool = lookup_pool({StreamRef::here(stream), id});
+  if (pool != nullptr) cached = {id_, stream, id, pool};
+  return pool;
+}
+
+Pool* Allocator::lookup_pool(const PoolKey& key) {
+  const std::scoped_lock lock(mutex_);
+  if (const auto found = pool_of_.find(key); found != pool_of_.end()) return found->second;
+  bool graph = false;
+  if (key.id != 0) {
+    const auto found = private_pools_.find(key.id);
+    if (found == private_pools_.end()) return nullptr;
+    graph = found->second;
+  }
+  std::unique_ptr<Pool> pool;
+  if (!spare_pools_.empty()) {
+    pool = std::move(spare_pools_.back());
+    spare_pools_.pop_back();
+    const std::scoped_lock pool_lock(pool->lock);  // a stray pointer's lookup may be reading the pool
+    pool->key = key;
+    pool->graph = graph;
+  } else {
+    pool = std::make_unique<Pool>(*this, key, graph);
+  }
+  Pool* const raw = pool.get();
+  pool_of_.emplace(key, raw);
+  pools_.push_back(std::move(pool));
+  AllPools all(*this, nullptr);
+  raw->sole = false;
+  all.deal();
+  return raw;
+}
+
+Status Allocator::create_pool(bool graph, PoolId& out) {
+  const std::scoped_lock lock(mutex_);
+  private_pools_.emplace(next_pool_, graph);
+  out = next_pool_++;
+  return success();
+}
+
+Status Allocator::destroy_pool(PoolId id) {
+  const std::scoped_lock lock(mutex_);
+  if (private_pools_.erase(id) == 0) return failure(Errc::invalid_argument, "no such pool");
+  for (auto entry = pool_of_.begin(); entry != pool_of_.end();) {
+    if (entry->first.id != id) {
+      ++entry;
+      continue;
+    }
+    Pool& pool = *entry->second;
+    entry = pool_of_.erase(entry);
+    const std::scoped_lock pool_lock(pool.lock);
+    pool.key.id = closed_pool;
+    ++closed_pools_;
+  }
+  sweep_closed();
+  return success();
+}
+
+void Allocator::recycle(Pool& pool) {
+  const auto position =
+      std::find_if(pools_.begin(), pools_.end(), [&](const auto& owned) { return owned.get() == &pool; });
+  AllPools all(*this, nullptr);
+  all.deal();
+  spare_pools_.push_back(std::move(*position));
+  pools_.erase(position);
+  spare_pools_.back()->lock.unlock();
+  all.deal();
+}
+
+}  // namespace reprieve::memory

@@ -1,0 +1,279 @@
+// What makes memory free again: deferred frees, limbo, other streams' progress, and the way back to the driver.
+#include <algorithm>
+
+#include "memory/all_pools.hpp"
+#include "memory/allocator.hpp"
+#include "memory/free_chunks.hpp"
+
+namespace reprieve::memory {
+
+Status Allocator::mark(StreamRef stream, MarkRef& out) {
+  if (stream.reachable()) {
+    const Status status = events_.mark(stream.stream, out);
+    // A stream that its program has destroyed: its work ends before that of the whole context does.
+    if (!status.is(Errc::invalid_argument)) return status;
+  }
+  return events_.mark_all(out);
+}
+
+bool Allocator::capturing(StreamRef stream) {
+  bool result = false;
+  // A stream that cannot be asked (destroyed, or another thread's own) is none that this thread captures.
+  return stream.reachable() && device_.is_capturing(stream.stream, result).ok() && result;
+}
+
+void Allocator::finish_deferred(Pool& pool) {
+  Uses behind;  // streams found not to have got there: what was marked later has not either
+  const auto finished = [&](DeferredFree& entry) {
+    std::erase_if(entry.unmarked, [&](StreamRef stream) {
+      MarkRef marked;
+      if (capturing(stream) || !mark(stream, marked).ok()) return false;
+      entry.marks.emplace_back(stream, std::move(marked));
+      return true;
+    });
+    std::erase_if(entry.marks, [&](const auto& use) {
+      if (std::find(behind.begin(), behind.end(), use.first) != behind.end()) return false;
+      Status status;
+      if (use.second->passed(status)) return true;
+      behind.push_back(use.first);
+      return false;
+    });
+    if (!entry.unmarked.empty() || !entry.marks.empty()) return false;
+    pool.counters.fall(active_bytes, entry.range->size);
+    pool.counters.fall(active_blocks, 1);
+    entry.arena->give(entry.range, ++pool.sequence);
+    return true;
+  };
+  std::erase_if(pool.deferred, finished);
+}
+
+void Allocator::finish_limbo(Pool& pool) {
+  while (!pool.limbo.empty()) {
+    Status status;
+    if (!pool.limbo.front().mark->passed(status)) return;
+    for (const StaleMapping& stale : pool.limbo.front().mappings) {
+      limbo_bytes_ -= static_cast<std::int64_t>(stale.chunk->bytes);
+      retire(stale);
+    }
+    pool.limbo.pop_front();
+  }
+}
+
+// Learns which of the pool's frees the GPU has got past, and asks anew where it does not know of all.
+void Allocator::refresh_probe(Pool& pool) {
+  Status status;
+  if (pool.probe != nullptr && pool.probe->passed(status)) {
+    pool.finished = pool.probe_sequence;
+    pool.probe = nullptr;
+  }
+  if (pool.probe != nullptr || pool.finished == pool.sequence || capturing(pool.key.stream)) return;
+  MarkRef marked;
+  if (!mark(pool.key.stream, marked).ok()) return;
+  pool.probe_sequence = pool.sequence;
+  if (marked->passed(status)) {
+    pool.finished = pool.sequence;
+  } else {
+    pool.probe = std::move(marked);
+  }
+}
+
+void Allocator::collect(Pool* locked) {
+  retry_failed();
+  for (const auto& pool : pools_) {
+    std::unique_lock<PoolLock> lock(pool->lock, std::defer_lock);
+    if (pool.get() != locked) lock.lock();
+    finish_deferred(*pool);
+    finish_limbo(*pool);
+    if (pool.get() != locked && !pool->is_private()) refresh_probe(*pool);
+  }
+}
+
+// Something whose end would make memory free; null if there is nothing to wait for.
+MarkRef Allocator::unfinished(Pool* locked) {
+  for (const auto& pool : pools_) {
+    for (const LimboBatch& batch : pool->limbo) {
+      const bool returns = std::any_of(batch.mappings.begin(), batch.mappings.end(),
+                                       [](const StaleMapping& stale) { return stale.chunk->doomed; });
+      if (returns) return batch.mark;
+    }
+    std::unique_lock<PoolLock> lock(pool->lock, std::defer_lock);
+    if (pool.get() != locked) lock.lock();
+    for (const DeferredFree& entry : pool->deferred) {
+      if (!entry.marks.empty()) return entry.marks.front().second;
+    }
+    if (pool.get() != locked && pool->probe != nullptr) return pool->probe;
+  }
+  return nullptr;
+}
+
+// Sends wholly free chunks, the largest first, on their way back to the driver: at most most_bytes of them, and one
+// more if what is then left is less than any chunk.
+void Allocator::send_back(Pool& pool, std::uint64_t most_bytes) {
+  if (most_bytes == 0 || capturing(pool.key.stream)) return;
+  struct Leaving {
+    Range* range;
+    Chunk* chunk;
+    Arena* arena;
+  };
+  std::vector<Leaving> leaving;
+  for (Arena* arena : {&pool.large, &pool.small}) {
+    for_each_free_chunk(*arena, [&](Range& range, Chunk& chunk) { leaving.push_back({&range, &chunk, arena}); });
+  }
+  std::sort(leaving.begin(), leaving.end(),
+            [](const Leaving& a, const Leaving& b) { return a.chunk->bytes > b.chunk->bytes; });
+  std::vector<Leaving> chosen;
+  std::vector<Leaving> too_large;
+  for (const Leaving& each : leaving) {
+    if (each.chunk->bytes <= most_bytes) {
+      chosen.push_back(each);
+      most_bytes -= each.chunk->bytes;
+    } else {
+      too_large.push_back(each);
+    }
+  }
+  if (most_bytes > 0 && !too_large.empty()) chosen.push_back(too_large.back());
+  if (chosen.empty()) return;
+
+  LimboBatch batch;
+  batch.mappings.reserve(chosen.size());
+  pool.small.reserve_records(chosen.size());
+  pool.large.reserve_records(chosen.size());
+  if (!mark(pool.key.stream, batch.mark).ok()) return;
+  std::sort(chosen.begin(), chosen.end(),
+            [](const Leaving& a, const Leaving& b) { return a.chunk->home > b.chunk->home; });
+  for (const Leaving& each : chosen) {
+    Span& span = *addresses_.find(each.chunk->home);
+    each.arena->detach(each.range, *each.chunk, span);
+    batch.mappings.push_back({each.chunk, each.chunk->home, &span});
+    limbo_bytes_ += static_cast<std::int64_t>(each.chunk->bytes);
+    doom(each.chunk);
+  }
+  pool.limbo.push_back(std::move(batch));
+}
+
+Status Allocator::trim(std::uint64_t keep_bytes) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point deadline = Clock::now() + settings_.wait;
+  try {
+    {
+      const std::scoped_lock lock(mutex_);
+      collect(nullptr);
+      for (const auto& pool : pools_) {
+        if (pool->graph && !pool->closed()) continue;
+        const std::scoped_lock pool_lock(pool->lock);
+        const std::int64_t staying = reserved_.current - doomed_bytes_;
+        const auto keep = static_cast<std::int64_t>(std::min<std::uint64_t>(keep_bytes, INT64_MAX));
+        if (staying > keep) send_back(*pool, static_cast<std::uint64_t>(staying - keep));
+        finish_limbo(*pool);
+      }
+      AllPools(*this, nullptr).deal();
+    }
+    for (;;) {
+      MarkRef hurdle;
+      {
+        const std::scoped_lock lock(mutex_);
+        for (const auto& pool : pools_) {
+          finish_limbo(*pool);
+          if (hurdle == nullptr && !pool->limbo.empty()) hurdle = pool->limbo.front().mark;
+        }
+        retry_failed();
+        if (doomed_bytes_ == 0 || hurdle == nullptr) break;
+      }
+      const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - Clock::now());
+      Status status;
+      if (left.count() <= 0 || !hurdle->wait(left, status)) return status;
+    }
+  } catch (const std::bad_alloc&) {
+    return failure(Errc::host_memory, "no host memory for the allocator's records");
+  }
+  return success();
+}
+
+void Allocator::set_limit(std::uint64_t bytes) {
+  limit_.store(bytes, std::memory_order_relaxed);
+  if (bytes == 0) return;
+  const std::scoped_lock lock(mutex_);
+  for (const auto& pool : pools_) {
+    if (pool->graph && !pool->closed()) continue;
+    const std::scoped_lock pool_lock(pool->lock);
+    const std::int64_t excess = reserved_.current - doomed_bytes_ - static_cast<std::int64_t>(bytes);
+    if (excess > 0) send_back(*pool, static_cast<std::uint64_t>(excess));
+    finish_limbo(*pool);
+  }
+  AllPools(*this, nullptr).deal();
+}
+
+// The free memory of destroyed pools goes back; a pool with nothing left serves another owner.
+void Allocator::sweep_closed() {
+  for (std::size_t i = 0; i < pools_.size();) {
+    Pool& pool = *pools_[i];
+    bool empty = false;
+    if (pool.closed()) {
+      const std::scoped_lock pool_lock(pool.lock);
+      finish_deferred(pool);
+      send_back(pool, INT64_MAX);
+      finish_limbo(pool);
+      empty = pool.limbo.empty() && pool.deferred.empty() && pool.small.segments() == 0 && pool.large.segments() == 0;
+    }
+    if (empty) {
+      recycle(pool);
+      --closed_pools_;
+    } else {
+      ++i;
+    }
+  }
+}
+
+// Unmaps what nothing can touch any more. What the driver refuses is kept, and tried again later.
+void Allocator::retire(const StaleMapping& stale) {
+  if (!device_.unmap(stale.at, stale.chunk->bytes).ok()) {
+    failed_unmaps_.push_back(stale);
+    return;
+  }
+  stale.span->holes.add(stale.at, stale.chunk->bytes);
+  --stale.chunk->mappings;
+  if (stale.chunk->doomed && stale.chunk->mappings == 0) release(stale.chunk);
+}
+
+void Allocator::release(Chunk* chunk) {
+  if (!device_.release(chunk->handle).ok()) {
+    failed_releases_.push_back(chunk);
+    return;
+  }
+  const auto bytes = static_cast<std::int64_t>(chunk->bytes);
+  reserved_.current -= bytes;
+  reserved_.freed += bytes;
+  doomed_bytes_ -= bytes;
+  chunks_.back()->index = chunk->index;
+  std::swap(chunks_[chunk->index], chunks_.back());
+  chunks_.pop_back();
+}
+
+void Allocator::retry_failed() {
+  const auto unmaps = std::exchange(failed_unmaps_, {});
+  for (const StaleMapping& stale : unmaps) retire(stale);
+  const auto releases = std::exchange(failed_releases_, {});
+  for (Chunk* chunk : releases) release(chunk);
+}
+
+Chunk* Allocator::add_chunk(device::Handle handle, std::uint64_t bytes) {
+  auto chunk = std::make_unique<Chunk>();
+  chunk->handle = handle;
+  chunk->bytes = bytes;
+  chunk->index = chunks_.size();
+  chunks_.push_back(std::move(chunk));
+  reserved_.current += static_cast<std::int64_t>(bytes);
+  reserved_.allocated += static_cast<std::int64_t>(bytes);
+  reserved_.peak = std::max(reserved_.peak, reserved_.current);
+  return chunks_.back().get();
+}
+
+// From now on the chunk only waits for its last mapping to go.
+void Allocator::doom(Chunk* chunk) {
+  chunk->home = 0;
+  chunk->doomed = true;
+  doomed_bytes_ += static_cast<std::int64_t>(chunk->bytes);
+  if (chunk->mappings == 0) release(chunk);
+}
+
+}  // namespace reprieve::memory

@@ -1,0 +1,36 @@
+// Sizes, and the classes that free ranges are binned by.
+//
+// Blocks are multiples of 512 bytes. Below 64 units a class is one size; above, each power of two is cut into 64
+// classes, so that a class is at most 1.6 % wide.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace reprieve::memory {
+
+inline constexpr std::uint64_t block_unit = 512;             // alignment and granularity of blocks
+inline constexpr std::uint64_t page_bytes = 2ULL << 20;      // granularity of chunks and mappings
+inline constexpr std::uint64_t small_block_max = 1ULL << 20; // larger blocks live in the large arena
+
+constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+constexpr std::uint64_t round_down(std::uint64_t bytes, std::uint64_t unit) { return bytes / unit * unit; }
+
+struct SizeClass {
+  static constexpr unsigned columns = 64;
+  static constexpr unsigned column_bits = 6;
+  static constexpr unsigned rows = 32;  // up to 2^46 bytes
+
+  unsigned row, column;
+
+  // bytes: a multiple of block_unit, below 2^46.
+  static constexpr SizeClass of(std::uint64_t bytes) {
+    const std::uint64_t units = bytes / block_unit;
+    if (units < columns) return {0, static_cast<unsigned>(units)};
+    const unsigned power = static_cast<unsigned>(std::bit_width(units)) - 1;
+    return {power - column_bits + 1, static_cast<unsigned>(units >> (power - column_bits)) & (columns - 1)};
+  }
+};
+
+}  // namespace reprieve::memory

@@ -1,0 +1,98 @@
+// The C side of replay.h: structures by their size, and no exception beyond this file.
+#include "replay/replay.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "replay/engine.hpp"
+#include "replay/trace.hpp"
+
+struct reprieve_replay_trace {
+  reprieve::replay::Trace trace;
+};
+
+namespace {
+
+using reprieve::replay::Outcome;
+using reprieve::replay::Trace;
+
+// Copies as much of a structure as the side with the smaller one knows of, keeping the receiver's own size.
+template <typename Struct>
+void hand_over(Struct value, Struct* to) {
+  const std::size_t size = std::min(to->size, sizeof value);
+  value.size = to->size;
+  std::memcpy(to, &value, size);
+}
+
+int report(reprieve_replay_error* error, int code, std::uint64_t line, std::string_view text) {
+  if (error == nullptr) return code;
+  reprieve_replay_error filled{};
+  filled.line = line;
+  const std::size_t length = std::min(text.size(), sizeof filled.text - 1);
+  std::copy_n(text.begin(), length, filled.text);
+  std::replace(filled.text, filled.text + length, '\n', ' ');
+  hand_over(filled, error);
+  return code;
+}
+
+using Measurement = Outcome (*)(const Trace&, const reprieve_replay_config&, reprieve_replay_result&, std::string&);
+
+int measured(Measurement measurement, const reprieve_replay_trace* trace, const reprieve_replay_config* config,
+             reprieve_replay_result* out, reprieve_replay_error* error) {
+  if (trace == nullptr || config == nullptr || out == nullptr) {
+    return report(error, REPRIEVE_REPLAY_REFUSED, 0, "a trace, a configuration and a place for the result are needed");
+  }
+  try {
+    reprieve_replay_config known{};
+    std::memcpy(&known, config, std::min(config->size, sizeof known));
+    reprieve_replay_result result{};
+    std::string text;
+    switch (measurement(trace->trace, known, result, text)) {
+      case Outcome::done: hand_over(result, out); return REPRIEVE_REPLAY_OK;
+      case Outcome::refused: return report(error, REPRIEVE_REPLAY_REFUSED, 0, text);
+      case Outcome::failed: break;
+    }
+    return report(error, REPRIEVE_REPLAY_FAILED, 0, text);
+  } catch (const std::exception& exception) {
+    return report(error, REPRIEVE_REPLAY_FAILED, 0, exception.what());
+  }
+}
+
+}  // namespace
+
+int reprieve_replay_parse(const char* text, size_t length, reprieve_replay_trace** out, reprieve_replay_error* error) {
+  try {
+    auto trace = std::make_unique<reprieve_replay_trace>();
+    reprieve::replay::ParseError wrong;
+    if (!reprieve::replay::parse({text, length}, trace->trace, wrong)) {
+      return report(error, REPRIEVE_REPLAY_REFUSED, wrong.line, wrong.text);
+    }
+    *out = trace.release();
+    return REPRIEVE_REPLAY_OK;
+  } catch (const std::exception& exception) {
+    return report(error, REPRIEVE_REPLAY_FAILED, 0, exception.what());
+  }
+}
+
+void reprieve_replay_trace_free(reprieve_replay_trace* trace) { delete trace; }
+
+void reprieve_replay_trace_describe(const reprieve_replay_trace* trace, reprieve_replay_trace_info* out) {
+  const Trace& known = trace->trace;
+  hand_over({0, known.events.size(), known.stream_ids.size(), known.first_event_line, known.peak_requested_bytes,
+             known.duration_us},
+            out);
+}
+
+int reprieve_replay_run(const reprieve_replay_trace* trace, const reprieve_replay_config* config,
+                        reprieve_replay_result* out, reprieve_replay_error* error) {
+  return measured(reprieve::replay::run, trace, config, out, error);
+}
+
+int reprieve_replay_min_limit(const reprieve_replay_trace* trace, const reprieve_replay_config* config,
+                              reprieve_replay_result* out, reprieve_replay_error* error) {
+  return measured(reprieve::replay::find_min_limit, trace, config, out, error);
+}

@@ -1,0 +1,142 @@
+#include "replay/session.hpp"
+
+#include <chrono>
+#include <utility>
+
+namespace reprieve::replay {
+namespace {
+
+constexpr int ordinal = 0;
+
+}  // namespace
+
+Session::~Session() {
+  if (!up_) return;
+  release_blocks();
+  shutdown();
+}
+
+bool Session::check(reprieve_status status, const char* what) {
+  if (status == REPRIEVE_OK) return true;
+  // The first failure is the one to tell: what fails afterwards, while things are put away, follows from it.
+  if (error_.empty()) {
+    const char* reason = reprieve_last_error();
+    error_ = std::string(what) + ": " + (*reason != '\0' ? reason : reprieve_status_string(status));
+  }
+  return false;
+}
+
+bool Session::set_option(const char* name, const std::string& value) {
+  const reprieve_status status = reprieve_set_option(name, value.c_str());
+  if (status == REPRIEVE_OK) return true;
+  // The library's text for a refused option begins with its name and says what is accepted: nothing to add.
+  error_ = reprieve_last_error();
+  return !error_.empty() ? false : check(status, name);
+}
+
+Session::Start Session::start(const Trace& trace, const char* device, std::uint64_t limit_bytes,
+                              std::uint64_t capacity_bytes) {
+  trace_ = &trace;
+  up_ = true;
+  // The limit is always said, so that no REPRIEVE_LIMIT of the caller's environment decides a measurement.
+  if (!set_option("device", device) || !set_option("limit", std::to_string(limit_bytes)) ||
+      (capacity_bytes != 0 && !set_option("sim_capacity", std::to_string(capacity_bytes)))) {
+    return Start::refused;
+  }
+  if (!check(reprieve_init(), "start")) return Start::failed;
+  blocks_.assign(trace.slots, nullptr);
+  streams_.reserve(trace.stream_ids.size());
+  for (const std::uint64_t id : trace.stream_ids) {
+    reprieve_stream stream = nullptr;
+    if (id != 0 && !check(reprieve_stream_create(ordinal, &stream), "stream create")) return Start::failed;
+    streams_.push_back(stream);
+  }
+  return Start::up;
+}
+
+reprieve_status Session::loop(std::size_t& done) {
+  const Event* const events = trace_->events.data();
+  const std::size_t count = trace_->events.size();
+  const reprieve_stream* const streams = streams_.data();
+  void** const blocks = blocks_.data();
+  reprieve_status status = REPRIEVE_OK;
+  std::size_t i = 0;
+  for (; i < count; ++i) {
+    const Event& event = events[i];
+    void*& block = blocks[event.slot];
+    switch (event.op) {
+      case Op::allocate: status = reprieve_alloc(&block, event.bytes, ordinal, streams[event.stream]); break;
+      case Op::free: status = reprieve_dealloc(std::exchange(block, nullptr)); break;
+      case Op::free_on: status = reprieve_dealloc_on(std::exchange(block, nullptr), streams[event.stream]); break;
+      case Op::record:
+        // A request of 0 bytes has a null pointer, and nothing that a stream could use.
+        if (block != nullptr) status = reprieve_record_stream(block, streams[event.stream]);
+        break;
+    }
+    if (status != REPRIEVE_OK) [[unlikely]]
+      break;
+  }
+  done = i;
+  return status;
+}
+
+bool Session::play(Pass& out) {
+  using Clock = std::chrono::steady_clock;
+  reprieve_stats before{}, after{};
+  if (!stats(before)) return false;
+  std::size_t done = 0;
+  const Clock::time_point begin = Clock::now();
+  const reprieve_status status = loop(done);
+  const Clock::time_point end = Clock::now();
+  const bool complete = status == REPRIEVE_OK;
+  if (!complete) {
+    const Event& failed = trace_->events[done];
+    // A failed allocation has no block; what its slot holds is the library's to leave undefined.
+    if (failed.op == Op::allocate) blocks_[failed.slot] = nullptr;
+    const std::string event = "event " + std::to_string(done) + " (line " +
+                              std::to_string(trace_->first_event_line + done) + " of the trace)";
+    if (status != REPRIEVE_ERROR_OUT_OF_MEMORY) return check(status, event.c_str());
+  }
+  if (!stats(after)) return false;
+  out.failed_at_event = complete ? -1 : static_cast<std::int64_t>(done);
+  out.wall_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count();
+  out.driver_wall_ns = after.driver_wall_ns - before.driver_wall_ns;
+  return true;
+}
+
+bool Session::release_blocks() {
+  bool good = true;
+  for (void*& block : blocks_) {
+    if (block != nullptr) good = check(reprieve_dealloc(std::exchange(block, nullptr)), "free") && good;
+  }
+  for (const reprieve_stream stream : streams_) {
+    good = check(reprieve_stream_synchronize(ordinal, stream), "stream synchronize") && good;
+  }
+  return good;
+}
+
+bool Session::stats(reprieve_stats& out) {
+  out.size = sizeof out;
+  return check(reprieve_get_stats(ordinal, &out), "stats");
+}
+
+bool Session::validate() { return check(reprieve_validate(ordinal), "validate"); }
+
+bool Session::give_back(std::int64_t& driver_ns) {
+  reprieve_stats before{}, after{};
+  if (!stats(before) || !check(reprieve_empty_cache(-1), "empty cache") || !stats(after)) return false;
+  driver_ns = after.driver_ns - before.driver_ns;
+  return true;
+}
+
+bool Session::shutdown() {
+  bool good = true;
+  for (const reprieve_stream stream : streams_) {
+    if (stream != nullptr) good = check(reprieve_stream_destroy(ordinal, stream), "stream destroy") && good;
+  }
+  streams_.clear();
+  up_ = false;
+  return check(reprieve_shutdown(), "shutdown") && good;
+}
+
+}  // namespace reprieve::replay

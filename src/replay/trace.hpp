@@ -1,0 +1,45 @@
+// A recorded run of allocations, checked and made dense: what the replay's loop reads is arrays and nothing else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reprieve::replay {
+
+enum class Op : std::uint8_t {
+  allocate,
+  free,     // on the stream that the block was allocated for
+  free_on,  // after a last use on another stream
+  record,   // work on another stream uses the block
+};
+
+// `slot` names the block from its allocation to its free, after which another block may have it: the loop's table of
+// pointers stays as small as the largest number of blocks live at once. `stream` indexes Trace::stream_ids.
+struct Event {
+  std::uint64_t bytes;  // allocate only, else 0
+  std::uint32_t slot;
+  std::uint16_t stream;
+  Op op;
+};
+
+struct Trace {
+  std::vector<Event> events;
+  std::vector<std::uint64_t> stream_ids;  // in order of appearance
+  std::uint32_t slots = 0;
+  std::uint64_t first_event_line = 1;
+  std::uint64_t peak_requested_bytes = 0;
+  std::uint64_t duration_us = 0;
+};
+
+struct ParseError {
+  std::uint64_t line = 0;  // from 1
+  std::string text;        // printable, one line: what is wrong, what is accepted
+};
+
+// True: `out` is the trace. False: `error` says what is wrong with it. The form is docs/replay.md's.
+bool parse(std::string_view text, Trace& out, ParseError& error);
+
+}  // namespace reprieve::replay

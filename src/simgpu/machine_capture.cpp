@@ -1,0 +1,109 @@
+// Which calls are legal while a stream captures: measured.md's table, and for what it leaves out CUDA's documentation
+// of cuStreamBeginCapture and cuThreadExchangeStreamCaptureMode.
+#include <algorithm>
+
+#include "simgpu/machine.hpp"
+
+namespace reprieve::simgpu {
+namespace {
+
+thread_local CaptureMode mode_of_thread = CaptureMode::global;
+
+}  // namespace
+
+std::uint64_t this_thread_number() {
+  static std::atomic<std::uint64_t> next{1};
+  thread_local const std::uint64_t number = next.fetch_add(1, std::memory_order_relaxed);
+  return number;
+}
+
+CaptureMode exchange_capture_mode(CaptureMode mode) { return std::exchange(mode_of_thread, mode); }
+CaptureMode capture_mode() { return mode_of_thread; }
+
+Code Machine::check_unsafe_call() {
+  if (captures_.empty() || capture_mode() == CaptureMode::relaxed) return Code::success;
+  bool illegal = false;
+  for (const auto& capture : captures_) {
+    const bool own = capture->thread == this_thread_number() && capture->mode != CaptureMode::relaxed;
+    const bool others = capture_mode() == CaptureMode::global && capture->mode == CaptureMode::global;
+    if (!own && !others) continue;
+    capture->invalidated = true;
+    illegal = true;
+  }
+  return illegal ? Code::capture_unsupported : Code::success;
+}
+
+bool Machine::capturing_on(int device) const {
+  return std::any_of(captures_.begin(), captures_.end(), [&](const auto& capture) { return capture->device == device; });
+}
+
+void Machine::invalidate_on(int device) {
+  for (const auto& capture : captures_) {
+    if (capture->device == device) capture->invalidated = true;
+  }
+}
+
+Code Machine::admit(Queue& queue) {
+  if (captures_.empty()) return Code::success;
+  if (queue.capture != nullptr) {
+    return queue.capture->invalidated ? Code::capture_invalidated : Code::success;
+  }
+  if (!queue.legacy) return Code::success;
+  // The legacy stream would wait for every blocking stream, and so for work that is only being captured.
+  bool implicit = false;
+  for (const auto& other : timeline_.queues()) {
+    if (other->device != queue.device || !other->blocking || other->capture == nullptr) continue;
+    other->capture->invalidated = true;
+    implicit = true;
+  }
+  return implicit ? Code::capture_implicit : Code::success;
+}
+
+Code Machine::is_capturing(int device, StreamId stream, bool& capturing) {
+  const std::lock_guard lock(mutex_);
+  if (const Code code = begin(Call::is_capturing); code != Code::success) return code;
+  spend(costs::stream_call_ns);
+  Queue* queue = find_queue(device, stream);
+  if (queue == nullptr) return Code::invalid_handle;
+  if (queue->capture == nullptr) {
+    if (const Code code = admit(*queue); code != Code::success) return code;
+  }
+  capturing = queue->capture != nullptr;
+  return Code::success;
+}
+
+Code Machine::begin_capture(int device, StreamId stream, CaptureMode mode) {
+  const std::lock_guard lock(mutex_);
+  Queue* queue = find_queue(device, stream);
+  if (queue == nullptr) return Code::invalid_handle;
+  if (queue->legacy) return Code::capture_unsupported;
+  if (queue->capture != nullptr) return Code::invalid_value;
+  auto capture = std::make_shared<Capture>();
+  capture->mode = mode;
+  capture->thread = this_thread_number();
+  capture->device = device;
+  capture->stream = queue->stream;
+  queue->capture = capture;
+  captures_.push_back(std::move(capture));
+  return Code::success;
+}
+
+Code Machine::end_capture(int device, StreamId stream) {
+  const std::lock_guard lock(mutex_);
+  const Queue* queue = find_queue(device, stream);
+  if (queue == nullptr) return Code::invalid_handle;
+  const std::shared_ptr<Capture> capture = queue->capture;
+  if (capture == nullptr) return Code::invalid_value;
+  if (capture->stream != queue->stream) return Code::capture_unmatched;
+  if (capture->mode != CaptureMode::relaxed && capture->thread != this_thread_number()) {
+    return Code::capture_wrong_thread;
+  }
+  capture->ended = true;
+  for (const auto& other : timeline_.queues()) {
+    if (other->capture == capture) other->capture = nullptr;
+  }
+  std::erase(captures_, capture);
+  return capture->invalidated ? Code::capture_invalidated : Code::success;
+}
+
+}  // namespace reprieve::simgpu

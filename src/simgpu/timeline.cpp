@@ -1,0 +1,120 @@
+#include "simgpu/timeline.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace reprieve::simgpu {
+
+Queue& Timeline::add_queue(int device) {
+  auto queue = std::make_unique<Queue>();
+  queue->index = static_cast<std::uint32_t>(queues_.size());
+  queue->device = device;
+  queues_.push_back(std::move(queue));
+  return *queues_.back();
+}
+
+void Timeline::add_dependency(Operation& operation, Queue& queue, const Queue& other) {
+  queue.clock.join(other.clock);
+  if (other.last != nullptr && !other.last->done) operation.after.push_back(other.last);
+}
+
+void Timeline::enqueue(Queue& queue, const std::shared_ptr<Operation>& operation) {
+  for (const auto& other : queues_) {
+    if (other->device != queue.device || other.get() == &queue) continue;
+    if ((queue.legacy && other->blocking) || (queue.blocking && other->legacy)) {
+      add_dependency(*operation, queue, *other);
+    }
+  }
+  operation->sequence = next_sequence_++;
+  if (queue.operations.empty()) busy_.push_back(&queue);
+  queue.operations.push_back(operation);
+  queue.last = operation;
+}
+
+void Timeline::enqueue_apart(const std::shared_ptr<Operation>& operation) {
+  operation->sequence = next_sequence_++;
+  apart_.push_back(operation);
+}
+
+bool Timeline::try_start(Operation& operation, std::uint64_t not_before_ns) {
+  if (operation.started) return true;
+  std::uint64_t start_ns = std::max(operation.enqueued_ns, not_before_ns);
+  for (const auto& other : operation.after) {
+    if (!other->done) return false;
+    start_ns = std::max(start_ns, other->end_ns);
+  }
+  operation.started = true;
+  operation.end_ns = start_ns + operation.duration_ns;
+  return true;
+}
+
+void Timeline::finish(Operation& operation) {
+  operation.done = true;
+  operation.after.clear();
+  if (operation.on_done) std::exchange(operation.on_done, nullptr)();
+}
+
+void Timeline::run_until(std::uint64_t now_ns) {
+  while (!idle()) {
+    Operation* first = nullptr;
+    std::size_t place = 0;
+    bool queued = false;
+    const auto consider = [&](Operation& operation, std::size_t at, bool in_queue) {
+      if (operation.end_ns > now_ns) return;
+      if (first != nullptr && std::pair(first->end_ns, first->sequence) <= std::pair(operation.end_ns, operation.sequence)) {
+        return;
+      }
+      first = &operation;
+      place = at;
+      queued = in_queue;
+    };
+    for (std::size_t i = 0; i < busy_.size(); ++i) {
+      Queue& queue = *busy_[i];
+      Operation& head = *queue.operations.front();
+      if (!queue.held && try_start(head, queue.not_before_ns)) consider(head, i, true);
+    }
+    for (std::size_t i = 0; i < apart_.size(); ++i) {
+      if (try_start(*apart_[i], 0)) consider(*apart_[i], i, false);
+    }
+    if (first == nullptr) return;
+    std::shared_ptr<Operation> ended;
+    if (queued) {
+      Queue& queue = *busy_[place];
+      ended = std::move(queue.operations.front());
+      queue.operations.pop_front();
+      queue.not_before_ns = ended->end_ns;
+      if (queue.operations.empty()) busy_.erase(busy_.begin() + static_cast<std::ptrdiff_t>(place));
+    } else {
+      ended = std::move(apart_[place]);
+      apart_.erase(apart_.begin() + static_cast<std::ptrdiff_t>(place));
+    }
+    finish(*ended);
+  }
+}
+
+std::optional<std::uint64_t> Timeline::next_end_ns() {
+  std::optional<std::uint64_t> out;
+  const auto consider = [&](const Operation& operation) {
+    if (!out || operation.end_ns < *out) out = operation.end_ns;
+  };
+  for (Queue* queue : busy_) {
+    Operation& head = *queue->operations.front();
+    if (!queue->held && try_start(head, queue->not_before_ns)) consider(head);
+  }
+  for (const auto& operation : apart_) {
+    if (try_start(*operation, 0)) consider(*operation);
+  }
+  return out;
+}
+
+void Timeline::hold(Queue& queue) {
+  queue.held = true;
+  if (!queue.operations.empty()) queue.operations.front()->started = false;
+}
+
+void Timeline::resume(Queue& queue, std::uint64_t now_ns) {
+  queue.held = false;
+  queue.not_before_ns = std::max(queue.not_before_ns, now_ns);
+}
+
+}  // namespace reprieve::simgpu
