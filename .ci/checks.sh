@@ -98,8 +98,10 @@ run_all_checks() {
 # Headers, libraries and CMake files of the packages that the build takes from the system.
 copy_dependencies() {
   mkdir -p "$root/build/deps"
-  local package files
-  for package in libfmt-dev libspdlog-dev libgtest-dev libbenchmark-dev 'libbenchmark1*' 'libfmt[0-9]*' 'libspdlog1*'; do
+  local package packages files
+  mapfile -t packages < <(dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' libfmt-dev 'libfmt[0-9]*' libspdlog-dev \
+    'libspdlog[0-9]*' libgtest-dev libbenchmark-dev 'libbenchmark[0-9]*' 2>/dev/null | sed -n 's/^ii *//p')
+  for package in "${packages[@]}"; do
     files=$(dpkg-query -L "$package" 2>/dev/null | grep -E '^/usr/(include|lib)/') || continue
     while read -r file; do
       [ -d "$file" ] || (cd / && cp --parents -d "${file#/}" "$root/build/deps")

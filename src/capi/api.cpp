@@ -128,13 +128,15 @@ reprieve_status reprieve_init(void) {
 
 reprieve_status reprieve_shutdown(void) {
   std::string reason;
-  return report(Runtime::shutdown(reason), std::move(reason));
+  const Status status = Runtime::shutdown(reason);
+  return report(status, std::move(reason));
 }
 
 reprieve_status reprieve_set_option(const char* name, const char* value) {
   if (name == nullptr || value == nullptr) return invalid("an option needs a name and a value");
   std::string reason;
-  return report(Runtime::set_option(name, value, reason), std::move(reason));
+  const Status status = Runtime::set_option(name, value, reason);
+  return report(status, std::move(reason));
 }
 
 reprieve_status reprieve_get_option_info(size_t index, reprieve_option_info* out) {

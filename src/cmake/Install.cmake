@@ -13,16 +13,16 @@ endif()
 set(reprieve_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/reprieve)
 
 install(TARGETS reprieve EXPORT reprieveTargets
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ${reprieve_namelink}
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT reprieve ${reprieve_namelink}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-if(TARGET reprieve_replay)
-  install(TARGETS reprieve_replay LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET reprieve_replay_library)
+  install(TARGETS reprieve_replay_library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT reprieve)
 endif()
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/reprieve DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/reprieve DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT reprieve)
 
-install(EXPORT reprieveTargets NAMESPACE reprieve:: DESTINATION ${reprieve_cmake_dir})
+install(EXPORT reprieveTargets NAMESPACE reprieve:: DESTINATION ${reprieve_cmake_dir} COMPONENT reprieve)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/reprieveConfig.cmake.in
                               ${PROJECT_BINARY_DIR}/reprieveConfig.cmake INSTALL_DESTINATION ${reprieve_cmake_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/reprieveConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/reprieveConfig.cmake ${PROJECT_BINARY_DIR}/reprieveConfigVersion.cmake
-        DESTINATION ${reprieve_cmake_dir})
+        DESTINATION ${reprieve_cmake_dir} COMPONENT reprieve)

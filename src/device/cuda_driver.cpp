@@ -75,8 +75,7 @@ Status find_entries(GetProcAddress get_proc_address, Api& api, std::string& reas
   for (const Entry& entry : entries) {
     void* found = nullptr;
     // Stream 0 is the legacy default stream in every entry, whatever the program was compiled with.
-    const Result result =
-        get_proc_address(entry.name, &found, entry.version, proc_address_legacy_stream, nullptr);
+    const Result result = get_proc_address(entry.name, &found, entry.version, proc_address_legacy_stream, nullptr);
     if (result != success) found = nullptr;
     if (found == nullptr && entry.required) {
       return refuse(reason, fmt::format("{} has no {}", library_name, entry.name), entry.name, result);

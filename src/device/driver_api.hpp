@@ -8,7 +8,7 @@
 
 namespace reprieve::device::driver {
 
-using Result = int;  // CUresult
+using Result = int;   // CUresult
 using Ordinal = int;  // CUdevice
 using DevicePtr = std::uint64_t;
 using MemHandle = std::uint64_t;  // CUmemGenericAllocationHandle

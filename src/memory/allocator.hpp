@@ -124,6 +124,7 @@ class Allocator {
   Status execute(Pool& pool, Arena& arena, Plan& plan);
   Status add_span(Arena& arena, std::uint64_t least_bytes);
   std::uint64_t creatable();
+  std::uint64_t chunk_bytes(const Arena& arena) const;
 
   // ---- reclaim.cpp: mutex_ held; `locked` is a pool whose lock is held already ----
   Status mark(StreamRef stream, MarkRef& out);
@@ -166,6 +167,8 @@ class Allocator {
   Counter reserved_;
   Counter segments_;
   Stats accumulated_base_;  // what `allocated` and `freed` had reached when they were last reset
+  std::uint64_t driver_free_ = 0;      // what may still be taken where there is no limit, as last asked
+  std::int64_t driver_free_left_ = 0;  // taken until the driver is asked again
   std::int64_t limbo_bytes_ = 0;
   std::int64_t address_space_bytes_ = 0;
   std::atomic<std::int64_t> alloc_retries_{0};

@@ -3,7 +3,7 @@
 namespace reprieve::memory {
 namespace {
 
-constexpr int tail_scan_limit = 512;  // free ranges looked at for a tail; beyond it a new segment is begun
+constexpr int site_scan_limit = 512;  // free ranges looked at; beyond it a new segment is begun
 
 }  // namespace
 
@@ -18,18 +18,17 @@ Arena::Site Arena::find_site(std::uint64_t size, std::uint64_t spare) {
   Site site;
   int looked_at = 0;
   bins_.for_each_from_largest(block_unit, [&](Range& range) {
-    if (range.next == nullptr && range.size < size) {
+    if (range.next == nullptr && range.size < size && range.size > site.have()) {
       Span& span = span_of(range.address);
-      if (span.holes.room_at(range.end()) >= round_up(size - range.size, page_bytes) + spare) {
+      if (span.holes.room_from(range.end()) >= round_up(size - range.size, page_bytes) + spare) {
         site = {&span, range.end(), &range};
-        return false;
       }
     }
-    return ++looked_at < tail_scan_limit;
+    return ++looked_at < site_scan_limit;
   });
   if (site.span != nullptr) return site;
 
-  // A new segment, in the middle of the largest hole: it and what lies before it can both still grow.
+  // A new segment, in the middle of the largest hole: it and the one before it can both still grow.
   std::uint64_t best_room = 0;
   for (const auto& span : spans_) {
     for (const auto& [begin, bytes] : span->holes.all()) {

@@ -59,23 +59,24 @@ class Arena {
 
   // ---- backing ----
 
-  // Where new backing goes: at the end of `tail`, a free range whose segment ends with it, or (tail null) at addresses
+  // Where new backing goes: right behind `tail`, a free range at whose end its segment ends; or (tail null) at addresses
   // that touch no segment.
   struct Site {
     Span* span = nullptr;
     Address at = 0;
     Range* tail = nullptr;
+
     std::uint64_t have() const { return tail == nullptr ? 0 : tail->size; }
   };
 
-  // The site from which a range of `size` bytes grows most cheaply, with room for `spare` bytes beyond; span null: none
-  // of the arena's spans has that room.
+  // The site at which the fewest bytes are missing for a range of `size` bytes, with room for `spare` bytes beyond; span
+  // null: none of the arena's spans has that room.
   Site find_site(std::uint64_t size, std::uint64_t spare);
 
   // Room for `bytes` bytes to change in the ranges' records. Throws std::bad_alloc; attach and detach then do not.
   void reserve_records(std::size_t count) { store_.reserve(count); }
 
-  // [site.at, + bytes) has been mapped: it becomes free memory of the site.
+  // `bytes` bytes have been mapped at site.at: they become free memory of the arena.
   void attach(const Site& site, std::uint64_t bytes, std::uint64_t sequence);
 
   // The pages of a chunk that lies wholly in a free range stop being the arena's. Several chunks of one range: highest

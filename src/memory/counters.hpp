@@ -27,7 +27,7 @@ enum Metric : std::size_t {
 class Counters {
  public:
   std::int64_t current(Metric m) const { return current_[m].load(std::memory_order_relaxed); }
-  std::int64_t risen(Metric m) const { return risen_[m]; }
+  std::int64_t risen(Metric m) const { return risen_[m]; }  // under the pool's lock only
   std::int64_t allowance(Metric m) const { return allowance_[m]; }
   void set_allowance(Metric m, std::int64_t value) { allowance_[m] = value; }
 

@@ -25,11 +25,17 @@ struct Allocator::Plan {
 
 namespace {
 
-// What a chunk of the small arena is made of.
-constexpr std::uint64_t small_chunk = page_bytes;
+constexpr std::uint64_t small_chunk = page_bytes;  // what the small arena is made of
 
-std::uint64_t piece_max(const Arena& arena, const Settings& settings) {
-  return arena.kind() == Arena::Kind::small ? small_chunk : settings.chunk_max;
+// How fine the chunks of the large arena are cut: chunk_max shifted right by so many bits. Small chunks leave less memory
+// unused between blocks, large ones cost less time in the driver, where every chunk costs the same. So they are small
+// where memory is short: where a limit is set, and the more so the nearer it is; and where time is not: when a run has
+// gone on so long that it has made many allocations for each chunk that was made or moved.
+unsigned fineness(std::uint64_t reserved, std::uint64_t limit, std::int64_t allocations_per_chunk) {
+  if (limit != 0 && reserved > limit / 8 * 7) return 4;
+  if (limit != 0 && reserved > limit / 4 * 3) return 3;
+  if (limit != 0 || allocations_per_chunk >= 200) return 2;
+  return allocations_per_chunk >= 50 ? 1 : 0;
 }
 
 }  // namespace
@@ -37,12 +43,26 @@ std::uint64_t piece_max(const Arena& arena, const Settings& settings) {
 // How many bytes may still be taken from the driver.
 std::uint64_t Allocator::creatable() {
   const auto reserved = static_cast<std::uint64_t>(reserved_.current);
-  if (const std::uint64_t cap = limit(); cap != 0) return cap > reserved ? cap - reserved : 0;
-  std::size_t free_bytes = 0;
-  std::size_t total_bytes = 0;
-  // Where the driver does not answer, let the creation itself say what is wrong.
-  if (!device_.memory_info(free_bytes, total_bytes).ok()) return total_bytes;
-  return free_bytes > settings_.headroom ? free_bytes - settings_.headroom : 0;
+  const std::uint64_t cap = limit();
+  if (cap != 0) return cap > reserved ? cap - reserved : 0;
+  // Asked anew before an eighth of what was free has been taken, and for each GiB: others take memory as well.
+  if (driver_free_left_ <= 0) {
+    std::size_t free_bytes = 0;
+    std::size_t total_bytes = 0;
+    // Where the driver does not answer, let the creation itself say what is wrong.
+    if (!device_.memory_info(free_bytes, total_bytes).ok()) return total_bytes;
+    driver_free_ = free_bytes > settings_.headroom ? free_bytes - settings_.headroom : 0;
+    driver_free_left_ = static_cast<std::int64_t>(std::min<std::uint64_t>(driver_free_ / 8, 1ULL << 30));
+  }
+  return driver_free_;
+}
+
+std::uint64_t Allocator::chunk_bytes(const Arena& arena) const {
+  if (arena.kind() == Arena::Kind::small) return small_chunk;
+  const std::int64_t chunks = static_cast<std::int64_t>(chunks_.size()) + harvested_chunks_;
+  const std::int64_t made = arena.pool().counters.risen(allocations);
+  const unsigned shift = fineness(static_cast<std::uint64_t>(reserved_.current), limit(), made / (chunks + 1));
+  return std::max(page_bytes, round_down(settings_.chunk_max >> shift, page_bytes));
 }
 
 Status Allocator::grow(Pool& pool, Arena& arena, std::uint64_t size) {
@@ -61,15 +81,17 @@ Status Allocator::grow(Pool& pool, Arena& arena, std::uint64_t size) {
 
 Status Allocator::plan_growth(Pool& pool, Arena& arena, std::uint64_t size, bool may_create, bool may_move,
                               Plan& plan) {
-  const std::uint64_t most_piece = piece_max(arena, settings_);
-  plan.site = arena.find_site(size, settings_.chunk_max);
+  plan.site = arena.find_site(size, 2 * settings_.chunk_max);
   if (plan.site.span == nullptr) {
-    if (const Status status = add_span(arena, size + settings_.chunk_max); !status.ok()) return status;
-    plan.site = arena.find_site(size, settings_.chunk_max);
+    if (const Status status = add_span(arena, size + 2 * settings_.chunk_max); !status.ok()) return status;
+    plan.site = arena.find_site(size, 2 * settings_.chunk_max);
   }
   std::uint64_t missing = round_up(size - plan.site.have(), page_bytes);
   const auto create = [&](std::uint64_t bytes) {
-    for (; bytes > 0; bytes -= plan.pieces.back().bytes) plan.pieces.push_back({std::min(bytes, most_piece)});
+    const std::uint64_t piece = chunk_bytes(arena);
+    // A short rest does not become a chunk of its own.
+    const std::uint64_t last = arena.kind() == Arena::Kind::small ? piece : piece + piece / 8;
+    for (; bytes > 0; bytes -= plan.pieces.back().bytes) plan.pieces.push_back({bytes <= last ? bytes : piece});
   };
 
   const std::uint64_t most_new = may_create ? creatable() : 0;
@@ -109,10 +131,10 @@ Status Allocator::plan_growth(Pool& pool, Arena& arena, std::uint64_t size, bool
     std::erase_if(candidates, [](const Piece& piece) { return piece.bytes > 2 * small_chunk; });
   }
 
-  // This stream's before others', large before small (the cost is per chunk), long unused before lately used.
+  // This stream's before others', large before small (the cost is per chunk), out of small ranges before large ones.
   const auto own_end = candidates.begin() + static_cast<std::ptrdiff_t>(std::min(own, candidates.size()));
   const auto better = [](const Piece& a, const Piece& b) {
-    return a.bytes != b.bytes ? a.bytes > b.bytes : a.from->freed_at < b.from->freed_at;
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.from->size < b.from->size;
   };
   std::sort(candidates.begin(), own_end, better);
   std::sort(own_end, candidates.end(), better);
@@ -133,9 +155,16 @@ Status Allocator::plan_growth(Pool& pool, Arena& arena, std::uint64_t size, bool
     const auto smallest = [&](const Piece& a, const Piece& b) { return a.bytes < b.bytes; };
     std::erase_if(rest, [&](const Piece& piece) { return piece.bytes < missing; });
     if (const auto fit = std::min_element(rest.begin(), rest.end(), smallest); fit != rest.end()) {
-      plan.bytes += fit->bytes - missing;
+      std::uint64_t beyond = fit->bytes - missing;
       plan.pieces.push_back(*fit);
       missing = 0;
+      // What the large chunk makes superfluous stays where it is.
+      std::erase_if(plan.pieces, [&](const Piece& piece) {
+        if (piece.bytes > beyond) return false;
+        beyond -= piece.bytes;
+        return true;
+      });
+      plan.bytes += beyond;
     }
   }
   if (missing == 0) return success();
@@ -157,11 +186,12 @@ Status Allocator::execute(Pool& pool, Arena& arena, Plan& plan) {
     piece.owner->small.reserve_records(plan.pieces.size());
     piece.owner->large.reserve_records(plan.pieces.size());
   }
-  span.holes.remove(plan.site.at, plan.bytes);
+  const Address begin = plan.site.at;
+  span.holes.remove(begin, plan.bytes);
 
   // Everything that can fail, before anything that the ranges know of is changed.
   Status status;
-  Address at = plan.site.at;
+  Address at = begin;
   for (Piece& piece : plan.pieces) {
     const bool created = piece.chunk == nullptr;
     if (created) {
@@ -179,12 +209,12 @@ Status Allocator::execute(Pool& pool, Arena& arena, Plan& plan) {
     made.push_back({piece.chunk, at, &span});
     at += piece.bytes;
   }
-  if (status.ok()) status = device_.set_access(plan.site.at, plan.bytes);
+  if (status.ok()) status = device_.set_access(begin, plan.bytes);
   const bool moves_own = std::any_of(plan.pieces.begin(), plan.pieces.end(),
                                      [&](const Piece& piece) { return piece.owner == &pool; });
   if (status.ok() && moves_own) status = mark(pool.key.stream, batch.mark);
   if (!status.ok()) {
-    span.holes.add(at, plan.site.at + plan.bytes - at);
+    span.holes.add(at, begin + plan.bytes - at);
     for (const StaleMapping& mapping : made) {
       if (mapping.chunk->home == 0) doom(mapping.chunk);
       retire(mapping);
@@ -222,9 +252,12 @@ Status Allocator::execute(Pool& pool, Arena& arena, Plan& plan) {
 }
 
 Status Allocator::add_span(Arena& arena, std::uint64_t least_bytes) {
-  // Spans double: few for a pool that grows, little for one that does not.
+  // A device's first pool is nearly always the one that holds the model: it gets room to grow in one piece. Addresses
+  // run out all the same (2^47 for all devices and streams), so the others begin small, and double.
   const std::uint64_t total = round_up(device_.properties().total_bytes, span_unit);
-  const std::uint64_t first = arena.kind() == Arena::Kind::small ? span_unit : round_up(total / 8, span_unit);
+  const bool main = &arena.pool() == pools_.front().get();
+  const std::uint64_t first =
+      arena.kind() == Arena::Kind::small ? span_unit : round_up(total / (main ? 2 : 32), span_unit);
   const std::uint64_t usual = arena.spans().empty() ? first : std::min(total, 2 * arena.spans().back()->bytes);
   const std::uint64_t bytes = std::max(usual, round_up(2 * least_bytes, span_unit));
 

@@ -243,6 +243,7 @@ void Allocator::release(Chunk* chunk) {
   const auto bytes = static_cast<std::int64_t>(chunk->bytes);
   reserved_.current -= bytes;
   reserved_.freed += bytes;
+  driver_free_left_ = 0;
   doomed_bytes_ -= bytes;
   chunks_.back()->index = chunk->index;
   std::swap(chunks_[chunk->index], chunks_.back());
@@ -265,6 +266,8 @@ Chunk* Allocator::add_chunk(device::Handle handle, std::uint64_t bytes) {
   reserved_.current += static_cast<std::int64_t>(bytes);
   reserved_.allocated += static_cast<std::int64_t>(bytes);
   reserved_.peak = std::max(reserved_.peak, reserved_.current);
+  driver_free_ -= std::min(driver_free_, bytes);
+  driver_free_left_ -= static_cast<std::int64_t>(bytes);
   return chunks_.back().get();
 }
 

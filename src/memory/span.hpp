@@ -49,10 +49,15 @@ class Holes {
     if (at + bytes < end) holes_.emplace(at + bytes, end - (at + bytes));
   }
 
-  // The bytes without a mapping from `at` on.
-  std::uint64_t room_at(Address at) const {
+  // The bytes without a mapping from `at` on, where a hole begins there.
+  std::uint64_t room_from(Address at) const {
     const auto hole = holes_.find(at);
     return hole == holes_.end() ? 0 : hole->second;
+  }
+
+  bool contains(Address at) const {
+    const auto hole = holes_.upper_bound(at);
+    return hole != holes_.begin() && std::prev(hole)->first + std::prev(hole)->second > at;
   }
 
   const std::map<Address, std::uint64_t>& all() const { return holes_; }

@@ -10,9 +10,7 @@ namespace {
 
 constexpr unsigned char poison_byte = 0xa5;
 
-void* pointer(std::uint64_t address) {
-  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));  // NOLINT(performance-no-int-to-ptr)
-}
+void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)); }
 
 bool make_inaccessible(std::uint64_t at, std::uint64_t bytes) {
   return mmap(pointer(at), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=

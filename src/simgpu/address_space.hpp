@@ -99,7 +99,7 @@ class AddressSpace {
   void drop_if_unused(Physical& physical);
 
   bool poison_fresh_;
-  std::vector<std::unique_ptr<Memory>> memories_;  // the host's first, then each device's
+  std::vector<std::unique_ptr<Memory>> memories_;        // the host's first, then each device's
   std::map<std::uint64_t, std::uint64_t> reservations_;  // base to bytes
   std::map<std::uint64_t, std::shared_ptr<Mapping>> mappings_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Physical>> handles_;

@@ -5,25 +5,25 @@
 
 namespace reprieve::simgpu {
 
-enum class [[nodiscard]] Code : std::int32_t {
-  success = 0,
-  invalid_value = 1,
-  out_of_memory = 2,
-  invalid_device = 101,
-  operating_system = 304,
-  invalid_handle = 400,
-  not_ready = 600,
-  illegal_address = 700,
-  launch_timeout = 702,
-  not_supported = 801,
-  capture_unsupported = 900,
-  capture_invalidated = 901,
-  capture_unmatched = 903,
-  capture_isolation = 905,
-  capture_implicit = 906,
-  captured_event = 907,
-  capture_wrong_thread = 908,
-  unknown = 999,
+enum class [[nodiscard]] Code : std::int32_t{
+    success = 0,
+    invalid_value = 1,
+    out_of_memory = 2,
+    invalid_device = 101,
+    operating_system = 304,
+    invalid_handle = 400,
+    not_ready = 600,
+    illegal_address = 700,
+    launch_timeout = 702,
+    not_supported = 801,
+    capture_unsupported = 900,
+    capture_invalidated = 901,
+    capture_unmatched = 903,
+    capture_isolation = 905,
+    capture_implicit = 906,
+    captured_event = 907,
+    capture_wrong_thread = 908,
+    unknown = 999,
 };
 
 // CUDA's name for a code ("CUDA_ERROR_OUT_OF_MEMORY") and one line about it. For a number that is not in the list:

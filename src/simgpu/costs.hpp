@@ -13,8 +13,8 @@ enum class Location : std::uint8_t { device, host };
 namespace costs {
 
 // Calls whose cost does not depend on a size.
-inline constexpr std::uint64_t reserve_ns = 45'000;    // the dearer of the two measured: 256 GiB once
-inline constexpr std::uint64_t unreserve_ns = 3'800;   // not measured; as the cheaper reserve
+inline constexpr std::uint64_t reserve_ns = 45'000;   // the dearer of the two measured: 256 GiB once
+inline constexpr std::uint64_t unreserve_ns = 3'800;  // not measured; as the cheaper reserve
 inline constexpr std::uint64_t map_ns = 1'100;
 inline constexpr std::uint64_t memory_info_ns = 10'000;  // not in the table: about that of cudaMemGetInfo
 inline constexpr std::uint64_t event_create_ns = 510;
@@ -23,7 +23,7 @@ inline constexpr std::uint64_t event_record_ns = 360;
 inline constexpr std::uint64_t event_query_ns = 360;
 inline constexpr std::uint64_t record_all_idle_ns = 240;
 inline constexpr std::uint64_t record_all_busy_ns = 10'000;
-inline constexpr std::uint64_t stream_call_ns = 360;     // wait, synchronize, is_capturing: not measured; as an event call
+inline constexpr std::uint64_t stream_call_ns = 360;  // wait, synchronize, is_capturing: not measured; as an event call
 inline constexpr std::uint64_t stream_create_ns = 5'000;  // not measured
 inline constexpr std::uint64_t launch_ns = 2'000;         // not measured: a kernel launch, copy or fill, to queue it
 

@@ -12,9 +12,28 @@ namespace reprieve::simgpu {
 
 // Every kind of driver call.
 enum class Call : std::uint8_t {
-  reserve, unreserve, create, release, map, set_access, unmap, memory_info, event_create, event_destroy, event_record,
-  event_record_all, event_query, event_wait, stream_create, stream_destroy, stream_synchronize, stream_wait,
-  is_capturing, copy, fill, launch,
+  reserve,
+  unreserve,
+  create,
+  release,
+  map,
+  set_access,
+  unmap,
+  memory_info,
+  event_create,
+  event_destroy,
+  event_record,
+  event_record_all,
+  event_query,
+  event_wait,
+  stream_create,
+  stream_destroy,
+  stream_synchronize,
+  stream_wait,
+  is_capturing,
+  copy,
+  fill,
+  launch,
 };
 inline constexpr std::size_t call_kinds = static_cast<std::size_t>(Call::launch) + 1;
 

@@ -34,7 +34,8 @@ Code Machine::check_unsafe_call() {
 }
 
 bool Machine::capturing_on(int device) const {
-  return std::any_of(captures_.begin(), captures_.end(), [&](const auto& capture) { return capture->device == device; });
+  return std::any_of(captures_.begin(), captures_.end(),
+                     [&](const auto& capture) { return capture->device == device; });
 }
 
 void Machine::invalidate_on(int device) {

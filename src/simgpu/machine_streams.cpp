@@ -10,7 +10,7 @@ namespace reprieve::simgpu {
 namespace {
 
 unsigned char* bytes_at(std::uint64_t address) {
-  return reinterpret_cast<unsigned char*>(static_cast<std::uintptr_t>(address));  // NOLINT(performance-no-int-to-ptr)
+  return reinterpret_cast<unsigned char*>(static_cast<std::uintptr_t>(address));
 }
 
 }  // namespace
@@ -223,9 +223,8 @@ void Machine::note_uses(Queue& queue, const std::vector<Access>& accesses, const
     for (const Piece& piece : access.pieces) {
       Mapping& mapping = *piece.mapping;
       const Use use{id, piece.at};
-      const Use conflict =
-          mapping.physical->history.add(piece.physical_begin(), piece.physical_begin() + piece.bytes, access.write, use,
-                                        queue.clock, known_);
+      const Use conflict = mapping.physical->history.add(piece.physical_begin(), piece.physical_begin() + piece.bytes,
+                                                         access.write, use, queue.clock, known_);
       if (conflict) {
         report(FaultKind::unordered_use, piece.at, piece.bytes,
                fmt::format("unordered use: the {} {} {:#x}, {} bytes, which the {} uses at {:#x}; nothing puts one "

@@ -5,6 +5,14 @@
 
 namespace reprieve::simgpu {
 
+// What is left waits for one another, over and over: taken apart here, so that no destructor recurses through it all.
+Timeline::~Timeline() {
+  for (Queue* queue : busy_) {
+    for (const auto& operation : queue->operations) operation->after.clear();
+  }
+  for (const auto& operation : apart_) operation->after.clear();
+}
+
 Queue& Timeline::add_queue(int device) {
   auto queue = std::make_unique<Queue>();
   queue->index = static_cast<std::uint32_t>(queues_.size());
@@ -20,6 +28,7 @@ void Timeline::add_dependency(Operation& operation, Queue& queue, const Queue& o
 
 void Timeline::enqueue(Queue& queue, const std::shared_ptr<Operation>& operation) {
   for (const auto& other : queues_) {
+    if (!queue.legacy && !queue.blocking) break;
     if (other->device != queue.device || other.get() == &queue) continue;
     if ((queue.legacy && other->blocking) || (queue.blocking && other->legacy)) {
       add_dependency(*operation, queue, *other);
@@ -61,7 +70,8 @@ void Timeline::run_until(std::uint64_t now_ns) {
     bool queued = false;
     const auto consider = [&](Operation& operation, std::size_t at, bool in_queue) {
       if (operation.end_ns > now_ns) return;
-      if (first != nullptr && std::pair(first->end_ns, first->sequence) <= std::pair(operation.end_ns, operation.sequence)) {
+      if (first != nullptr &&
+          std::pair(first->end_ns, first->sequence) <= std::pair(operation.end_ns, operation.sequence)) {
         return;
       }
       first = &operation;

@@ -45,6 +45,11 @@ struct Queue {
 
 class Timeline {
  public:
+  Timeline() = default;
+  ~Timeline();
+  Timeline(const Timeline&) = delete;
+  Timeline& operator=(const Timeline&) = delete;
+
   Queue& add_queue(int device);
   const std::vector<std::unique_ptr<Queue>>& queues() const { return queues_; }
 

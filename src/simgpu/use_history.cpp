@@ -58,8 +58,8 @@ Use UseHistory::add(std::uint64_t begin, std::uint64_t end, bool write, const Us
     at = it->second.end;
     check(it->second.write);
     std::vector<Use>& reads = it->second.reads;
-    const auto same = std::find_if(reads.begin(), reads.end(),
-                                   [&](const Use& read) { return read.work->queue == use.work->queue; });
+    const auto same =
+        std::find_if(reads.begin(), reads.end(), [&](const Use& read) { return read.work->queue == use.work->queue; });
     if (same != reads.end()) {
       *same = use;
     } else {

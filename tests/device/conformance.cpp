@@ -75,6 +75,15 @@ std::size_t Conformance::free_bytes() {
   return free;
 }
 
+::testing::AssertionResult Conformance::taken_since(std::size_t before, std::size_t bytes) {
+  const std::size_t now = free_bytes();
+  const std::size_t expected = before - bytes;
+  const std::size_t off = now > expected ? now - expected : expected - now;
+  if (off <= subject_->memory_tolerance_bytes()) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << now << " bytes are free where " << before << " were, and " << bytes
+                                       << " are in use since";
+}
+
 void Conformance::fill(Address at, std::uint8_t value, std::size_t bytes, Stream stream) {
   EXPECT_TRUE(succeeded(device().fill(at, value, bytes, stream)));
 }

@@ -41,6 +41,9 @@ class Subject {
   // The calling thread's current context; 0 where there is none, or no such thing.
   virtual std::uintptr_t current_context() { return 0; }
 
+  // By how many bytes memory_info may differ from what the calls took: page tables, what the driver loads lazily.
+  virtual std::size_t memory_tolerance_bytes() { return 0; }
+
   // Whatever the backend itself saw go wrong; empty where nothing did. Asked at the end of each test.
   virtual std::string complaints() { return {}; }
 };
@@ -62,8 +65,7 @@ inline ::testing::AssertionResult succeeded(const Status& status) {
 inline ::testing::AssertionResult failed_as(const Status& status, Errc code) {
   if (status.is(code)) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << status.what << " gave code " << static_cast<int>(status.code)
-                                       << ", driver code " << status.driver << ", not code "
-                                       << static_cast<int>(code);
+                                       << ", driver code " << status.driver << ", not code " << static_cast<int>(code);
 }
 
 class Conformance : public ::testing::TestWithParam<BackendUnderTest> {
@@ -91,10 +93,12 @@ class Conformance : public ::testing::TestWithParam<BackendUnderTest> {
   Stream stream();                                         // destroyed at the end of the test
   Event event();                                           // likewise
   std::size_t free_bytes();
+  // Whether so many bytes fewer are free than `before`.
+  ::testing::AssertionResult taken_since(std::size_t before, std::size_t bytes);
 
   void fill(Address at, std::uint8_t value, std::size_t bytes, Stream stream);
   bool done(Event event);
-  void wait(Event event);     // until it is done; a failure of the test where that takes a minute
+  void wait(Event event);      // until it is done; a failure of the test where that takes a minute
   void finish(Stream stream);  // all that is queued on it now
   // Whether every byte has this value.
   ::testing::AssertionResult holds(Address at, std::size_t bytes, std::uint8_t value);

@@ -25,8 +25,7 @@ TEST_P(Conformance, PropertiesDescribeTheDevice) {
 TEST_P(Conformance, OpenRefusesAnOrdinalThatIsNoDevice) {
   std::unique_ptr<Device> none;
   EXPECT_TRUE(failed_as(subject_->backend().open(-1, none), Errc::invalid_argument));
-  EXPECT_TRUE(
-      failed_as(subject_->backend().open(subject_->backend().device_count(), none), Errc::invalid_argument));
+  EXPECT_TRUE(failed_as(subject_->backend().open(subject_->backend().device_count(), none), Errc::invalid_argument));
   EXPECT_EQ(none, nullptr);
 }
 
@@ -61,7 +60,7 @@ TEST_P(Conformance, ReservationsCostNoMemoryAndDoNotOverlap) {
   const Address first = reserve(bytes);
   const Address second = reserve(bytes);
   EXPECT_TRUE(first + bytes <= second || second + bytes <= first);
-  EXPECT_EQ(free_bytes(), before);
+  EXPECT_TRUE(taken_since(before, 0));
   EXPECT_TRUE(succeeded(device().unreserve(first, bytes)));
   EXPECT_TRUE(succeeded(device().unreserve(second, bytes)));
 }
@@ -112,22 +111,22 @@ TEST_P(Conformance, CreateBeyondTheDeviceIsOutOfMemoryAndTakesNothing) {
   EXPECT_TRUE(failed_as(status, Errc::out_of_memory));
   EXPECT_EQ(status.driver, 2);  // CUDA_ERROR_OUT_OF_MEMORY
   EXPECT_EQ(handle, Handle{12345});
-  EXPECT_EQ(free_bytes(), before);
+  EXPECT_TRUE(taken_since(before, 0));
 }
 
 TEST_P(Conformance, MemoryInfoFollowsCreateAndRelease) {
   const std::size_t bytes = 32 * granule();
   const std::size_t before = free_bytes();
   const Handle handle = create(bytes);
-  EXPECT_EQ(before - free_bytes(), bytes);
+  EXPECT_TRUE(taken_since(before, bytes));
   EXPECT_TRUE(succeeded(device().release(handle)));
-  EXPECT_EQ(free_bytes(), before);
+  EXPECT_TRUE(taken_since(before, 0));
 }
 
 TEST_P(Conformance, HostChunksTakeNoDeviceMemory) {
   const std::size_t before = free_bytes();
   const Handle handle = create(4 * granule(), Location::host);
-  EXPECT_EQ(free_bytes(), before);
+  EXPECT_TRUE(taken_since(before, 0));
   EXPECT_TRUE(succeeded(device().release(handle)));
 }
 
@@ -143,12 +142,12 @@ TEST_P(Conformance, AReleasedChunkLivesUntilItsLastMappingIsGone) {
   finish(legacy_stream);
   EXPECT_TRUE(succeeded(device().release(handle)));
   EXPECT_TRUE(holds(first, bytes, 0x5c));
-  EXPECT_EQ(before - free_bytes(), bytes);
+  EXPECT_TRUE(taken_since(before, bytes));
   EXPECT_TRUE(succeeded(device().unmap(first, bytes)));
   EXPECT_TRUE(holds(second, bytes, 0x5c));
-  EXPECT_EQ(before - free_bytes(), bytes);
+  EXPECT_TRUE(taken_since(before, bytes));
   EXPECT_TRUE(succeeded(device().unmap(second, bytes)));
-  EXPECT_EQ(free_bytes(), before);
+  EXPECT_TRUE(taken_since(before, 0));
   EXPECT_TRUE(succeeded(device().unreserve(first, bytes)));
   EXPECT_TRUE(succeeded(device().unreserve(second, bytes)));
 }

@@ -53,8 +53,7 @@ static_assert(sizeof(AllocationProperties) == sizeof(CUmemAllocationProp));
 static_assert(offsetof(AllocationProperties, type) == offsetof(CUmemAllocationProp, type));
 static_assert(offsetof(AllocationProperties, handle_types) == offsetof(CUmemAllocationProp, requestedHandleTypes));
 static_assert(offsetof(AllocationProperties, location) == offsetof(CUmemAllocationProp, location));
-static_assert(offsetof(AllocationProperties, windows_attributes) ==
-              offsetof(CUmemAllocationProp, win32HandleMetaData));
+static_assert(offsetof(AllocationProperties, windows_attributes) == offsetof(CUmemAllocationProp, win32HandleMetaData));
 static_assert(offsetof(AllocationProperties, flags) == offsetof(CUmemAllocationProp, allocFlags));
 static_assert(sizeof(AllocationFlags) == sizeof(CUmemAllocationProp::allocFlags));
 static_assert(offsetof(AllocationProperties, flags.gpu_direct_rdma) ==
@@ -68,8 +67,8 @@ static_assert(offsetof(Access, flags) == offsetof(CUmemAccessDesc, flags));
 // One parameter passed in the same way: pointers to whatever as pointers, numbers with the same size.
 template <typename Ours, typename Theirs>
 constexpr bool same_parameter =
-    std::is_pointer_v<Ours> == std::is_pointer_v<Theirs> && sizeof(Ours) == sizeof(Theirs) &&
-    std::is_floating_point_v<Ours> == std::is_floating_point_v<Theirs>;
+    std::is_pointer_v<Ours> == std::is_pointer_v<Theirs> &&
+    sizeof(Ours) == sizeof(Theirs) && std::is_floating_point_v<Ours> == std::is_floating_point_v<Theirs>;
 
 template <typename Ours, typename Theirs>
 constexpr bool same_call = false;

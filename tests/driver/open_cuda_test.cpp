@@ -93,7 +93,7 @@ TEST_F(OpenCuda, ADeviceWithoutVirtualMemoryManagementIsRefused) {
 TEST_F(OpenCuda, ADriverThatRefusesItsOwnCallsIsRefusedAndNothingStays) {
   for (const char* call : {"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap"}) {
     fake_->failing = call;
-    fake_->failure = driver::not_supported;
+    fake_->failure = driver::not_permitted;
     const Status status = open();
     EXPECT_TRUE(status.is(Errc::not_supported));
     EXPECT_STREQ(status.what, call);

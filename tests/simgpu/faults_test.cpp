@@ -263,7 +263,8 @@ TEST_F(FaultsTest, AccessIsPerDevice) {
 }
 
 TEST_F(FaultsTest, BackingThatChangedLeavesTheNewBytesAlone) {
-  EXPECT_EQ(machine.fill(0, memory, 0xff, chunk_bytes, a), Code::success);
+  const auto store = [this] { bytes_at(memory)[0] = 0xff; };
+  EXPECT_EQ(machine.launch(0, a, {"store", {}, {{memory, 1}}, ms, store}), Code::success);
   EXPECT_EQ(machine.unmap(memory, chunk_bytes), Code::success);
   map(memory, chunk_bytes, create(chunk_bytes));
   machine.advance(10 * ms);

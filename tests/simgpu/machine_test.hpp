@@ -17,9 +17,7 @@ inline void PrintTo(Code code, std::ostream* out) { *out << code_name(static_cas
 inline constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t chunk_bytes = 2 * MiB;
 
-inline unsigned char* bytes_at(std::uint64_t address) {
-  return reinterpret_cast<unsigned char*>(address);  // NOLINT(performance-no-int-to-ptr)
-}
+inline unsigned char* bytes_at(std::uint64_t address) { return reinterpret_cast<unsigned char*>(address); }
 
 class MachineTest : public ::testing::Test {
  protected:
