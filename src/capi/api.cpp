@@ -78,6 +78,23 @@ reprieve_status with_block(void* ptr, F&& body) {
   return report(status, fmt::format("{:#x}: {}", reinterpret_cast<std::uintptr_t>(ptr), status.what));
 }
 
+// The one path that is taken millions of times: past it, everything is looked at again at leisure.
+[[gnu::always_inline]] inline reprieve_status allocate(void** out, size_t bytes, int device, reprieve_stream stream,
+                                                       reprieve_pool pool) {
+  if (out == nullptr) return invalid("nowhere to put the block's address");
+  Runtime* const runtime = Runtime::if_started();
+  if (runtime != nullptr && static_cast<unsigned>(device) < Runtime::max_devices) [[likely]] {
+    if (memory::Allocator* const allocator = runtime->if_open(device); allocator != nullptr) [[likely]] {
+      const Status status = allocator->allocate(to_stream(stream), pool, bytes, out);
+      if (status.ok()) [[likely]] return REPRIEVE_OK;
+      return report_allocation(status, *allocator, bytes);
+    }
+  }
+  return with_device(device, [&](memory::Allocator& allocator) {
+    return report_allocation(allocator.allocate(to_stream(stream), pool, bytes, out), allocator, bytes);
+  });
+}
+
 // Fills a structure of the caller's, which may know fewer fields than this library.
 template <typename T>
 bool fill(T* out, T& filled) {
@@ -163,24 +180,11 @@ reprieve_status reprieve_device_count(int* out) {
 
 reprieve_status reprieve_alloc_in_pool(void** out, size_t bytes, int device, reprieve_stream stream,
                                        reprieve_pool pool) {
-  if (out == nullptr) return invalid("nowhere to put the block's address");
-  Status status;
-  if (Runtime* const runtime = Runtime::if_started(); runtime != nullptr) [[likely]] {
-    if (static_cast<unsigned>(device) < Runtime::max_devices) [[likely]] {
-      if (memory::Allocator* const allocator = runtime->if_open(device); allocator != nullptr) [[likely]] {
-        status = allocator->allocate(to_stream(stream), pool, bytes, out);
-        if (status.ok()) [[likely]] return REPRIEVE_OK;
-        return report_allocation(status, *allocator, bytes);
-      }
-    }
-  }
-  return with_device(device, [&](memory::Allocator& allocator) {
-    return report_allocation(allocator.allocate(to_stream(stream), pool, bytes, out), allocator, bytes);
-  });
+  return allocate(out, bytes, device, stream, pool);
 }
 
 reprieve_status reprieve_alloc(void** out, size_t bytes, int device, reprieve_stream stream) {
-  return reprieve_alloc_in_pool(out, bytes, device, stream, 0);
+  return allocate(out, bytes, device, stream, 0);
 }
 
 reprieve_status reprieve_dealloc(void* ptr) {

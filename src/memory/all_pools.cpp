@@ -12,23 +12,16 @@ std::int64_t AllPools::sum(Metric metric) const {
 
 void AllPools::deal() {
   const auto& pools = allocator_.pools_;
-  if (!pools.empty()) {
-    const auto count = static_cast<std::int64_t>(pools.size());
-    for (std::size_t m = 0; m < metric_count; ++m) {
-      const auto metric = static_cast<Metric>(m);
-      // A sole pool's allowance is the device's peak.
-      if (pools.front()->sole) {
-        allocator_.peaks_[m] = std::max(allocator_.peaks_[m], pools.front()->counters.allowance(metric));
-      }
-      const std::int64_t total = sum(metric);
-      std::int64_t& peak = allocator_.peaks_[m];
-      peak = std::max(peak, total);
-      const std::int64_t share = (peak - total) / count;
-      for (const auto& pool : pools) pool->counters.set_allowance(metric, pool->counters.current(metric) + share);
-      if (count == 1) pools.front()->counters.set_allowance(metric, peak);
-    }
-    for (const auto& pool : pools) pool->sole = count == 1;
+  for (std::size_t m = 0; m < metric_count && !pools.empty(); ++m) {
+    const auto metric = static_cast<Metric>(m);
+    std::int64_t& peak = allocator_.peaks_[m];
+    // A sole pool's allowance is the device's peak.
+    if (pools.front()->sole) peak = std::max(peak, pools.front()->counters.allowance(metric));
+    const std::int64_t total = sum(metric);
+    peak = std::max(peak, total);
+    deal_out(metric, peak - total);
   }
+  for (const auto& pool : pools) pool->sole = pools.size() == 1;
 
   std::int64_t segments = 0;
   for (const auto& pool : pools) segments += pool->small.segments() + pool->large.segments();
@@ -36,6 +29,27 @@ void AllPools::deal() {
   (segments > counter.current ? counter.allocated : counter.freed) += std::abs(segments - counter.current);
   counter.current = segments;
   counter.peak = std::max(counter.peak, segments);
+}
+
+void AllPools::deal_out(Metric metric, std::int64_t slack) {
+  const auto& pools = allocator_.pools_;
+  if (pools.size() == 1) {
+    Counters& counters = pools.front()->counters;
+    counters.note_wish(metric);
+    counters.set_allowance(metric, counters.current(metric) + slack);
+    return;
+  }
+  // Where there is not enough for all, it is not always the same pools that go without.
+  const std::size_t first = allocator_.first_dealt_++ % pools.size();
+  for (std::size_t i = 0; i < pools.size(); ++i) {
+    Counters& counters = pools[(first + i) % pools.size()]->counters;
+    counters.note_wish(metric);
+    const std::int64_t dealt = std::min(slack, counters.wish(metric) - counters.current(metric));
+    counters.set_allowance(metric, counters.current(metric) + dealt);
+    slack -= dealt;
+  }
+  const std::int64_t share = slack / static_cast<std::int64_t>(pools.size());
+  for (const auto& pool : pools) pool->counters.set_allowance(metric, pool->counters.allowance(metric) + share);
 }
 
 void AllPools::reset_peaks() {

@@ -23,13 +23,15 @@ class AllPools {
 
   std::int64_t sum(Metric metric) const;
 
-  // Takes the totals into the peaks and deals what is left below each peak to the pools in equal parts.
+  // Takes the totals into the peaks and deals what is left below each peak to the pools.
   void deal();
 
   // Forgets the peaks: they are now the totals.
   void reset_peaks();
 
  private:
+  void deal_out(Metric metric, std::int64_t slack);
+
   Allocator& allocator_;
   Pool* locked_;
 };

@@ -22,9 +22,9 @@ std::uint64_t next_allocator_id() {
 void count_allocation(Counters& counters, std::uint64_t requested, std::uint64_t size) {
   counters.rise(requested_bytes, requested);
   counters.rise(allocated_bytes, size);
-  counters.rise(active_bytes, size);
+  counters.rise_uncounted(active_bytes, size);
   counters.rise(allocations, 1);
-  counters.rise(active_blocks, 1);
+  counters.rise_uncounted(active_blocks, 1);
 }
 
 void raise_allowances(Counters& counters) {
@@ -41,6 +41,20 @@ bool may_exceed(const Counters& counters, const Range& range, std::uint64_t requ
                                               counters.would_exceed(inactive_split_blocks, 1)));
 }
 
+// Whether freeing `range` could: it becomes split memory, unless its whole segment is free then.
+bool may_exceed_when_freed(const Counters& counters, const Range& range) {
+  const auto is_free = [](const Range* neighbour) {
+    return neighbour != nullptr && neighbour->state == RangeState::free;
+  };
+  const bool before = is_free(range.prev);
+  const bool after = is_free(range.next);
+  const Range* const left = before ? range.prev->prev : range.prev;
+  const Range* const right = after ? range.next->next : range.next;
+  if (left == nullptr && right == nullptr) return false;
+  return counters.would_exceed(inactive_split_bytes, range.size) ||
+         (!before && !after && counters.would_exceed(inactive_split_blocks, 1));
+}
+
 }  // namespace
 
 Allocator::Allocator(device::Device& device, AddressMap& addresses, const Settings& settings)
@@ -50,6 +64,14 @@ Allocator::Allocator(device::Device& device, AddressMap& addresses, const Settin
       id_(next_allocator_id()),
       limit_(settings.limit),
       events_(device) {}
+
+inline void Allocator::commit(Pool& pool, Arena& arena, Range* range, std::uint64_t size, std::uint64_t requested,
+                       void** out) {
+  arena.take(range, size, requested);
+  addresses_.find(range->address)->block_slot(range->address) = range;
+  count_allocation(pool.counters, requested, size);
+  *out = reinterpret_cast<void*>(range->address);
+}
 
 Allocator::~Allocator() {
   for (const auto& pool : pools_) {
@@ -122,14 +144,6 @@ Status Allocator::allocate(Stream stream, PoolId id, std::uint64_t bytes, void**
   }
 }
 
-void Allocator::commit(Pool& pool, Arena& arena, Range* range, std::uint64_t size, std::uint64_t requested,
-                       void** out) {
-  arena.take(range, size, requested);
-  addresses_.find(range->address)->block_slot(range->address) = range;
-  count_allocation(pool.counters, requested, size);
-  *out = reinterpret_cast<void*>(range->address);
-}
-
 Status Allocator::allocate_slow(Pool& pool, PoolId id, std::uint64_t requested, std::uint64_t size, void** out) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point deadline = Clock::now() + settings_.wait;
@@ -190,7 +204,7 @@ struct Found {
 
 // Locks the pool in whose addresses `ptr` lies and looks for a live block that begins there. Without one, nothing stays
 // locked; `owner` is the pool whose addresses they are, null if nobody's.
-Found lock_live(const AddressMap& addresses, void* ptr, Pool*& owner) {
+[[gnu::always_inline]] inline Found lock_live(const AddressMap& addresses, void* ptr, Pool*& owner) {
   const auto at = reinterpret_cast<Address>(ptr);
   Span* const span = addresses.find(at);
   if (span == nullptr || at >= span->base + span->bytes || at < span->base) {
@@ -250,9 +264,7 @@ Status Allocator::free_checked(AddressMap& addresses, void* ptr, const StreamRef
     return success();
   }
 
-  // What a free adds to the split memory is at most its own bytes.
-  const bool at_peak = !pool->sole && (counters.would_exceed(inactive_split_bytes, range->size) ||
-                                       counters.would_exceed(inactive_split_blocks, 1));
+  const bool at_peak = !pool->sole && may_exceed_when_freed(counters, *range);
   std::unique_lock<std::mutex> growth;
   std::unique_ptr<AllPools> all;
   if (at_peak) [[unlikely]] {

@@ -21,6 +21,7 @@
 #include "device/device.hpp"
 #include "memory/chunk.hpp"
 #include "memory/pool.hpp"
+#include "memory/pool_cache.hpp"
 #include "memory/span.hpp"
 
 namespace reprieve::memory {
@@ -108,7 +109,13 @@ class Allocator {
   struct Plan;
 
   // ---- pools.cpp ----
-  Pool* find_pool(Stream stream, PoolId id);
+  Pool* find_pool(Stream stream, PoolId id) {
+    stream = device::normalize(stream);
+    CachedPool& cached = cached_pool(id_, stream, id);
+    if (cached.allocator == id_ && cached.stream == stream && cached.id == id) [[likely]] return cached.pool;
+    return find_pool_slowly(stream, id, cached);
+  }
+  Pool* find_pool_slowly(Stream stream, PoolId id, CachedPool& cached);
   Pool* lookup_pool(const PoolKey& key);
   void recycle(Pool& pool);
 
@@ -163,6 +170,7 @@ class Allocator {
   std::size_t closed_pools_ = 0;
 
   std::array<std::int64_t, metric_count> peaks_{};  // valid while there are several pools
+  std::size_t first_dealt_ = 0;
   std::int64_t doomed_bytes_ = 0;                   // reserved, but on their way back to the driver
   Counter reserved_;
   Counter segments_;

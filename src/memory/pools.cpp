@@ -5,27 +5,9 @@
 
 #include "memory/all_pools.hpp"
 #include "memory/allocator.hpp"
+#include "memory/pool_cache.hpp"
 
 namespace reprieve::memory {
-namespace {
-
-// A thread's last pools. Entries of allocators that are gone cannot match: ids are not used twice.
-struct CachedPool {
-  std::uint64_t allocator;
-  Stream stream;
-  PoolId id;
-  Pool* pool;
-};
-constexpr std::size_t cached_pools = 8;
-// Not through __tls_get_addr: 256 bytes of the static space that glibc keeps for libraries loaded late.
-[[gnu::tls_model("initial-exec")]] thread_local std::array<CachedPool, cached_pools> pool_cache{};
-
-std::size_t cache_index(std::uint64_t allocator, Stream stream, PoolId id) {
-  const auto bits = static_cast<std::uint64_t>(stream);
-  return (bits >> 4 ^ bits >> 9 ^ bits ^ id ^ allocator) & (cached_pools - 1);
-}
-
-}  // namespace
 
 std::uint64_t this_thread() {
   static std::atomic<std::uint64_t> last{0};
@@ -34,11 +16,10 @@ std::uint64_t this_thread() {
   return mine;
 }
 
-Pool* Allocator::find_pool(Stream stream, PoolId id) {
-  stream = device::normalize(stream);
-  CachedPool& cached = pool_cache[cache_index(id_, stream, id)];
-  if (cached.allocator == id_ && cached.stream == stream && cached.id == id) [[likely]] return cached.pool;
-  Pool* pool = lookup_pool({StreamRef::here(stream), id});
+[[gnu::tls_model("initial-exec")]] thread_local std::array<CachedPool, cached_pools> pool_cache{};
+
+Pool* Allocator::find_pool_slowly(Stream stream, PoolId id, CachedPool& cached) {
+  Pool* const pool = lookup_pool({StreamRef::here(stream), id});
   if (pool != nullptr) cached = {id_, stream, id, pool};
   return pool;
 }
