@@ -19,40 +19,22 @@ std::uint64_t next_allocator_id() {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-void count_allocation(Counters& counters, std::uint64_t requested, std::uint64_t size) {
-  counters.rise(requested_bytes, requested);
-  counters.rise(allocated_bytes, size);
-  counters.rise_uncounted(active_bytes, size);
-  counters.rise(allocations, 1);
-  counters.rise_uncounted(active_blocks, 1);
-}
-
-void raise_allowances(Counters& counters) {
-  for (std::size_t m = 0; m < metric_count; ++m) counters.raise_allowance_to_current(static_cast<Metric>(m));
-}
-
-// Whether taking `size` from `range` could carry the device to a new peak. May say so where it does not.
-bool may_exceed(const Counters& counters, const Range& range, std::uint64_t requested, std::uint64_t size) {
-  const bool blocks = counters.would_exceed(requested_bytes, requested) ||
-                      counters.would_exceed(allocated_bytes, size) || counters.would_exceed(active_bytes, size) ||
-                      counters.would_exceed(allocations, 1) || counters.would_exceed(active_blocks, 1);
+// Whether taking `size` from `range` stays within the pool's allowances.
+bool within_allowances(const Counters& counters, const Range& range, std::uint64_t requested, std::uint64_t size) {
   // The rest of a whole segment becomes a split one.
-  return blocks || (range.whole_segment() && (counters.would_exceed(inactive_split_bytes, range.size - size) ||
-                                              counters.would_exceed(inactive_split_blocks, 1)));
+  return counters.fits(static_cast<std::int64_t>(requested), static_cast<std::int64_t>(size)) &&
+         (!range.whole_segment() || counters.split_fits(static_cast<std::int64_t>(range.size - size)));
 }
 
-// Whether freeing `range` could: it becomes split memory, unless its whole segment is free then.
-bool may_exceed_when_freed(const Counters& counters, const Range& range) {
+// Whether freeing it does: it becomes split memory, unless its whole segment is free then.
+bool free_within_allowances(const Counters& counters, const Range& range) {
+  if (counters.split_fits(static_cast<std::int64_t>(range.size))) [[likely]] return true;
   const auto is_free = [](const Range* neighbour) {
     return neighbour != nullptr && neighbour->state == RangeState::free;
   };
-  const bool before = is_free(range.prev);
-  const bool after = is_free(range.next);
-  const Range* const left = before ? range.prev->prev : range.prev;
-  const Range* const right = after ? range.next->next : range.next;
-  if (left == nullptr && right == nullptr) return false;
-  return counters.would_exceed(inactive_split_bytes, range.size) ||
-         (!before && !after && counters.would_exceed(inactive_split_blocks, 1));
+  const Range* const left = is_free(range.prev) ? range.prev->prev : range.prev;
+  const Range* const right = is_free(range.next) ? range.next->next : range.next;
+  return left == nullptr && right == nullptr;
 }
 
 }  // namespace
@@ -67,17 +49,31 @@ Allocator::Allocator(device::Device& device, AddressMap& addresses, const Settin
 
 inline void Allocator::commit(Pool& pool, Arena& arena, Range* range, std::uint64_t size, std::uint64_t requested,
                        void** out) {
-  arena.take(range, size, requested);
+  range = arena.take(range, size, requested);
   addresses_.find(range->address)->block_slot(range->address) = range;
-  count_allocation(pool.counters, requested, size);
+  pool.counters.allocated(static_cast<std::int64_t>(requested), static_cast<std::int64_t>(size));
   *out = reinterpret_cast<void*>(range->address);
 }
 
 Allocator::~Allocator() {
-  for (const auto& pool : pools_) {
+  const auto wait_for = [&](StreamRef stream) {
     MarkRef marked;
     Status status;
-    if (mark(pool->key.stream, marked).ok()) marked->wait(settings_.wait, status);
+    if (mark(stream, marked).ok()) marked->wait(settings_.wait, status);
+  };
+  for (const auto& pool : pools_) {
+    wait_for(pool->key.stream);
+    for (const DeferredFree& entry : pool->deferred) {
+      Status status;
+      for (const auto& use : entry.marks) use.second->wait(settings_.wait, status);
+      for (const StreamRef stream : entry.unmarked) wait_for(stream);
+    }
+    for (const Arena* arena : {&pool->small, &pool->large}) {
+      arena->store().for_each([&](const Range& range) {
+        if (range.state != RangeState::live || range.block.uses == nullptr) return;
+        for (const StreamRef stream : *range.block.uses) wait_for(stream);
+      });
+    }
   }
   retry_failed();
   // Nobody is left to be told of an error.
@@ -113,7 +109,8 @@ Allocator::~Allocator() {
   }
 }
 
-Status Allocator::allocate(Stream stream, PoolId id, std::uint64_t bytes, void** out) {
+// Flattened, as free() is: what they call on the quick way is part of them, what they call off it is marked cold.
+[[gnu::flatten]] Status Allocator::allocate(Stream stream, PoolId id, std::uint64_t bytes, void** out) {
   if (bytes == 0) {
     *out = nullptr;
     return success();
@@ -130,12 +127,14 @@ Status Allocator::allocate(Stream stream, PoolId id, std::uint64_t bytes, void**
 
     pool->lock.lock();
     Range* const range = arena.find(size);
-    if (range != nullptr && arena.can_split() && pool->key.id == id &&
-        (pool->sole || !may_exceed(pool->counters, *range, bytes, size))) [[likely]] {
-      commit(*pool, arena, range, size, bytes, out);
-      if (pool->sole) raise_allowances(pool->counters);
-      pool->lock.unlock();
-      return success();
+    if (range != nullptr && arena.can_split() && pool->key.id == id) [[likely]] {
+      const bool within = within_allowances(pool->counters, *range, bytes, size);
+      if (within || pool->sole) [[likely]] {
+        commit(*pool, arena, range, size, bytes, out);
+        if (!within) pool->counters.raise_allowances();
+        pool->lock.unlock();
+        return success();
+      }
     }
     pool->lock.unlock();
     return allocate_slow(*pool, id, bytes, size, out);
@@ -165,6 +164,7 @@ Status Allocator::allocate_slow(Pool& pool, PoolId id, std::uint64_t requested, 
       const std::scoped_lock pool_lock(pool.lock);
       if (pool.key.id != id) return failure(Errc::invalid_argument, "no such pool");
       arena.reserve_records(1);
+      trouble_ = success();
       if (round == 0) {
         finish_deferred(pool);
         finish_limbo(pool);
@@ -182,6 +182,8 @@ Status Allocator::allocate_slow(Pool& pool, PoolId id, std::uint64_t requested, 
       if (range != nullptr) return success();
       if (!status.is(Errc::out_of_memory)) return status;
       if (round == 0) continue;
+      // A device that is broken shows no memory to be free: that is not to be taken for a full one.
+      if (!trouble_.ok()) return trouble_;
       hurdle = unfinished(&pool);
     }
     const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - Clock::now());
@@ -193,18 +195,9 @@ Status Allocator::allocate_slow(Pool& pool, PoolId id, std::uint64_t requested, 
 
 // ---- freeing ----
 
-namespace {
-
-struct Found {
-  Pool* pool = nullptr;  // locked, where a live block was found
-  Arena* arena = nullptr;
-  Span* span = nullptr;
-  Range* range = nullptr;
-};
-
 // Locks the pool in whose addresses `ptr` lies and looks for a live block that begins there. Without one, nothing stays
 // locked; `owner` is the pool whose addresses they are, null if nobody's.
-[[gnu::always_inline]] inline Found lock_live(const AddressMap& addresses, void* ptr, Pool*& owner) {
+[[gnu::always_inline]] inline Allocator::Found Allocator::lock_live(const AddressMap& addresses, void* ptr, Pool*& owner) {
   const auto at = reinterpret_cast<Address>(ptr);
   Span* const span = addresses.find(at);
   if (span == nullptr || at >= span->base + span->bytes || at < span->base) {
@@ -223,85 +216,88 @@ struct Found {
   return {&pool, arena, span, range};
 }
 
-}  // namespace
+// Precondition: the pool's lock is held, the range is live.
+inline void Allocator::commit_free(Pool& pool, Arena& arena, Span& span, Range* range) {
+  span.block_slot(range->address) = nullptr;
+  pool.counters.freed(static_cast<std::int64_t>(range->block.requested), static_cast<std::int64_t>(range->size));
+  arena.give(range, ++pool.sequence);
+}
 
-Status Allocator::free(AddressMap& addresses, void* ptr) { return free_checked(addresses, ptr, nullptr); }
+[[gnu::flatten]] Status Allocator::free(AddressMap& addresses, void* ptr) {
+  Pool* owner = nullptr;
+  const Found found = lock_live(addresses, ptr, owner);
+  if (found.range == nullptr) [[unlikely]] return invalid_free(addresses, owner);
+  Pool& pool = *found.pool;
+  if (found.range->block.uses != nullptr) [[unlikely]] return free_used(found, nullptr);
+  const bool within = free_within_allowances(pool.counters, *found.range);
+  if (!within && !pool.sole) [[unlikely]] return free_at_peak(found);
+  commit_free(pool, *found.arena, *found.span, found.range);
+  if (!within) pool.counters.raise_allowances();
+  pool.lock.unlock();
+  return success();
+}
 
 Status Allocator::free_on(AddressMap& addresses, void* ptr, Stream stream) {
   const StreamRef after = StreamRef::here(stream);
-  return free_checked(addresses, ptr, &after);
+  Pool* owner = nullptr;
+  const Found found = lock_live(addresses, ptr, owner);
+  if (found.range == nullptr) return invalid_free(addresses, owner);
+  if (after != found.pool->key.stream) return free_used(found, &after);
+  found.pool->lock.unlock();
+  return free(addresses, ptr);
 }
 
-Status Allocator::free_checked(AddressMap& addresses, void* ptr, const StreamRef* after) {
-  Pool* owner = nullptr;
-  Found found = lock_live(addresses, ptr, owner);
-  if (found.range == nullptr) {
-    (owner == nullptr ? addresses.strays : owner->allocator.invalid_frees_).fetch_add(1, std::memory_order_relaxed);
+Status Allocator::invalid_free(AddressMap& addresses, Pool* owner) {
+  (owner == nullptr ? addresses.strays : owner->allocator.invalid_frees_).fetch_add(1, std::memory_order_relaxed);
+  return failure(Errc::invalid_argument, "not the beginning of a live block");
+}
+
+// The free may carry the device to a new peak of split memory: it is made with every pool locked.
+Status Allocator::free_at_peak(const Found& found) {
+  Allocator& allocator = found.pool->allocator;
+  found.pool->lock.unlock();
+  const std::scoped_lock growth(allocator.mutex_);
+  AllPools all(allocator, nullptr);
+  // Another thread may have freed it meanwhile; that is the program's error, and is told like one.
+  if (found.range->state != RangeState::live || found.span->block_slot(found.range->address) != found.range) {
+    allocator.invalid_frees_.fetch_add(1, std::memory_order_relaxed);
     return failure(Errc::invalid_argument, "not the beginning of a live block");
   }
+  commit_free(*found.pool, *found.arena, *found.span, found.range);
+  all.deal();
+  return success();
+}
+
+// The block is used on other streams, and on `after` where that is not null. The pool's lock is held.
+Status Allocator::free_used(const Found& found, const StreamRef* after) {
   auto& [pool, arena, span, range] = found;
-  Allocator& allocator = pool->allocator;
-  const bool used_elsewhere = range->block.uses != nullptr || (after != nullptr && *after != pool->key.stream);
-  Counters& counters = pool->counters;
-
-  if (used_elsewhere) {
-    try {
-      const std::unique_ptr<Uses> owned(range->block.uses);
-      Uses uses;
-      if (owned != nullptr) uses = std::move(*owned);
+  std::unique_lock<PoolLock> lock(pool->lock, std::adopt_lock);
+  try {
+    Uses uses;
+    if (after != nullptr) uses.push_back(*after);
+    if (const std::unique_ptr<Uses> owned(range->block.uses); owned != nullptr) {
+      uses.insert(uses.end(), owned->begin(), owned->end());
       range->block.uses = nullptr;
-      if (after != nullptr && *after != pool->key.stream) uses.push_back(*after);
-      range->state = RangeState::deferred;
-      span->block_slot(range->address) = nullptr;
-      counters.fall(requested_bytes, range->block.requested);
-      counters.fall(allocated_bytes, range->size);
-      counters.fall(allocations, 1);
-      pool->lock.unlock();
-      allocator.free_deferred(*pool, *arena, range, std::move(uses));
-    } catch (const std::bad_alloc&) {
-      return failure(Errc::host_memory, "no host memory for the allocator's records");
     }
-    return success();
-  }
-
-  const bool at_peak = !pool->sole && may_exceed_when_freed(counters, *range);
-  std::unique_lock<std::mutex> growth;
-  std::unique_ptr<AllPools> all;
-  if (at_peak) [[unlikely]] {
-    pool->lock.unlock();
-    growth = std::unique_lock(allocator.mutex_);
-    all = std::make_unique<AllPools>(allocator, nullptr);
-    // Another thread may have freed it meanwhile; that is the program's error, and is told like one.
-    if (range->state != RangeState::live || span->block_slot(range->address) != range) {
-      allocator.invalid_frees_.fetch_add(1, std::memory_order_relaxed);
-      return failure(Errc::invalid_argument, "not the beginning of a live block");
-    }
-  }
-  span->block_slot(range->address) = nullptr;
-  counters.fall(requested_bytes, range->block.requested);
-  counters.fall(allocated_bytes, range->size);
-  counters.fall(active_bytes, range->size);
-  counters.fall(allocations, 1);
-  counters.fall(active_blocks, 1);
-  arena->give(range, ++pool->sequence);
-  if (all != nullptr) {
-    all->deal();
-  } else {
-    if (pool->sole) {
-      counters.raise_allowance_to_current(inactive_split_bytes);
-      counters.raise_allowance_to_current(inactive_split_blocks);
-    }
-    pool->lock.unlock();
+    range->state = RangeState::deferred;
+    span->block_slot(range->address) = nullptr;
+    pool->counters.freed(static_cast<std::int64_t>(range->block.requested), static_cast<std::int64_t>(range->size));
+    pool->counters.deferred(static_cast<std::int64_t>(range->size));
+    lock.unlock();
+    pool->allocator.free_deferred(*pool, *arena, range, uses);
+  } catch (const std::bad_alloc&) {
+    return failure(Errc::host_memory, "no host memory for the allocator's records");
   }
   return success();
 }
 
 // The events are recorded without a lock: the block is nobody's by now.
-void Allocator::free_deferred(Pool& pool, Arena& arena, Range* range, Uses uses) {
+void Allocator::free_deferred(Pool& pool, Arena& arena, Range* range, const Uses& uses) {
   DeferredFree deferred{range, &arena, {}, {}};
   for (const StreamRef stream : uses) {
     MarkRef marked;
-    if (!capturing(stream) && mark(stream, marked).ok()) {
+    Status asked;
+    if (!capturing(stream, asked) && mark(stream, marked).ok()) {
       deferred.marks.emplace_back(stream, std::move(marked));
     } else {
       deferred.unmarked.push_back(stream);

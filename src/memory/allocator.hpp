@@ -115,15 +115,25 @@ class Allocator {
     if (cached.allocator == id_ && cached.stream == stream && cached.id == id) [[likely]] return cached.pool;
     return find_pool_slowly(stream, id, cached);
   }
-  Pool* find_pool_slowly(Stream stream, PoolId id, CachedPool& cached);
+  [[gnu::noinline, gnu::cold]] Pool* find_pool_slowly(Stream stream, PoolId id, CachedPool& cached);
   Pool* lookup_pool(const PoolKey& key);
   void recycle(Pool& pool);
 
   // ---- allocator.cpp ----
-  Status allocate_slow(Pool& pool, PoolId id, std::uint64_t requested, std::uint64_t size, void** out);
+  [[gnu::noinline, gnu::cold]] Status allocate_slow(Pool& pool, PoolId id, std::uint64_t requested, std::uint64_t size, void** out);
   void commit(Pool& pool, Arena& arena, Range* range, std::uint64_t size, std::uint64_t requested, void** out);
-  static Status free_checked(AddressMap& addresses, void* ptr, const StreamRef* after);
-  void free_deferred(Pool& pool, Arena& arena, Range* range, Uses uses);
+  struct Found {
+    Pool* pool = nullptr;  // locked, where a live block was found
+    Arena* arena = nullptr;
+    Span* span = nullptr;
+    Range* range = nullptr;
+  };
+  static Found lock_live(const AddressMap& addresses, void* ptr, Pool*& owner);
+  static void commit_free(Pool& pool, Arena& arena, Span& span, Range* range);
+  [[gnu::noinline, gnu::cold]] static Status invalid_free(AddressMap& addresses, Pool* owner);
+  [[gnu::noinline, gnu::cold]] static Status free_at_peak(const Found& found);
+  [[gnu::noinline, gnu::cold]] static Status free_used(const Found& found, const StreamRef* after);
+  void free_deferred(Pool& pool, Arena& arena, Range* range, const Uses& uses);
 
   // ---- growth.cpp: mutex_ and the pool's lock held ----
   Status grow(Pool& pool, Arena& arena, std::uint64_t size);
@@ -135,7 +145,8 @@ class Allocator {
 
   // ---- reclaim.cpp: mutex_ held; `locked` is a pool whose lock is held already ----
   Status mark(StreamRef stream, MarkRef& out);
-  bool capturing(StreamRef stream);
+  bool capturing(StreamRef stream, Status& status);  // needs no lock
+  void note(const Status& status);
   void finish_deferred(Pool& pool);     // the pool's lock held
   void finish_limbo(Pool& pool);
   void refresh_probe(Pool& pool);       // the pool's lock held
@@ -165,6 +176,7 @@ class Allocator {
   std::map<PoolId, bool> private_pools_;  // id to: for graphs
   PoolId next_pool_ = 1;
   std::vector<std::unique_ptr<Chunk>> chunks_;
+  Status trouble_;  // the first device error since something began to look for memory
   std::vector<StaleMapping> failed_unmaps_;  // tried again whenever memory is short
   std::vector<Chunk*> failed_releases_;
   std::size_t closed_pools_ = 0;

@@ -34,27 +34,77 @@ class Arena {
   bool can_split() const { return !store_.empty(); }
 
   // Cuts a block of `size` from the beginning of a free range. Precondition: can_split(), size <= range->size.
-  void take(Range* range, std::uint64_t size, std::uint64_t requested) {
-    remove_free(range);
-    if (range->size > size) split(range, size);
+  Range* take(Range* range, std::uint64_t size, std::uint64_t requested) {
+    const bool whole = range->whole_segment();
+    if (range->size == size) {
+      bins_.remove(range);
+      if (!whole) {
+        counters_.split_taken(signed_bytes(size));
+        counters_.split_blocks_changed(-1);
+      }
+    } else {
+      Range* const block = store_.take();
+      block->address = range->address;
+      block->size = size;
+      block->prev = range->prev;
+      block->next = range;
+      if (block->prev != nullptr) block->prev->next = block;
+      range->prev = block;
+      range->address += size;
+      bins_.resize(range, range->size - size);
+      if (whole) {
+        counters_.split_changed(signed_bytes(range->size));
+        counters_.split_blocks_changed(1);
+      } else {
+        counters_.split_taken(signed_bytes(size));
+      }
+      range = block;
+    }
     range->state = RangeState::live;
     range->block.requested = requested;
     range->block.uses = nullptr;
+    return range;
   }
 
   // Makes a live or deferred range free, and one with its free neighbours.
   void give(Range* range, std::uint64_t sequence) {
-    if (Range* before = range->prev; before != nullptr && before->state == RangeState::free) {
-      remove_free(before);
-      absorb(before, range);
+    const std::uint64_t size = range->size;
+    Range* const before = range->prev;
+    Range* const after = range->next;
+    const bool joins_before = before != nullptr && before->state == RangeState::free;
+    const bool joins_after = after != nullptr && after->state == RangeState::free;
+    const std::uint64_t others = (joins_before ? before->size : 0) + (joins_after ? after->size : 0);
+    if (joins_before) {
+      if (joins_after) {
+        bins_.remove(after);
+        link(before, after->next);
+        store_.give(after);
+      } else {
+        link(before, after);
+      }
+      bins_.resize(before, size + others);
+      store_.give(range);
       range = before;
-    }
-    if (Range* after = range->next; after != nullptr && after->state == RangeState::free) {
-      remove_free(after);
-      absorb(range, after);
+    } else if (joins_after) {
+      after->address = range->address;
+      after->prev = before;
+      if (before != nullptr) before->next = after;
+      bins_.resize(after, size + others);
+      store_.give(range);
+      range = after;
+    } else {
+      range->state = RangeState::free;
+      bins_.insert(range);
     }
     range->freed_at = sequence;
-    insert_free(range);
+    const int joined = (joins_before ? 1 : 0) + (joins_after ? 1 : 0);
+    if (range->whole_segment()) {
+      counters_.segment_freed(signed_bytes(size), signed_bytes(others));
+      counters_.split_blocks_changed(-joined);
+    } else {
+      counters_.split_freed(signed_bytes(size));
+      counters_.split_blocks_changed(1 - joined);
+    }
   }
 
   // ---- backing ----
@@ -93,41 +143,27 @@ class Arena {
   const RangeStore& store() const { return store_; }
 
  private:
+  static std::int64_t signed_bytes(std::uint64_t bytes) { return static_cast<std::int64_t>(bytes); }
+
+  static void link(Range* range, Range* after) {
+    range->next = after;
+    if (after != nullptr) after->prev = range;
+  }
+
+  // For changes of backing; the path of a block counts by itself.
   void insert_free(Range* range) {
     range->state = RangeState::free;
     bins_.insert(range);
-    if (!range->whole_segment()) {
-      counters_.rise(inactive_split_bytes, range->size);
-      counters_.rise(inactive_split_blocks, 1);
-    }
+    count_split(*range, 1);
   }
-
   void remove_free(Range* range) {
     bins_.remove(range);
-    if (!range->whole_segment()) {
-      counters_.fall(inactive_split_bytes, range->size);
-      counters_.fall(inactive_split_blocks, 1);
-    }
+    count_split(*range, -1);
   }
-
-  void split(Range* range, std::uint64_t size) {
-    Range* rest = store_.take();
-    rest->address = range->address + size;
-    rest->size = range->size - size;
-    rest->freed_at = range->freed_at;
-    rest->prev = range;
-    rest->next = range->next;
-    if (rest->next != nullptr) rest->next->prev = rest;
-    range->next = rest;
-    range->size = size;
-    insert_free(rest);
-  }
-
-  void absorb(Range* range, Range* after) {
-    range->size += after->size;
-    range->next = after->next;
-    if (range->next != nullptr) range->next->prev = range;
-    store_.give(after);
+  void count_split(const Range& range, int sign) {
+    if (range.whole_segment()) return;
+    counters_.split_changed(sign * signed_bytes(range.size));
+    counters_.split_blocks_changed(sign);
   }
 
   Pool& pool_;

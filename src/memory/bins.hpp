@@ -36,6 +36,17 @@ class Bins {
     if (filled_[c.row] == 0) filled_rows_ &= ~(1U << c.row);
   }
 
+  // The range, which is in its bin, gets another size.
+  void resize(Range* range, std::uint64_t size) {
+    if (SizeClass::of(range->size) == SizeClass::of(size)) {
+      range->size = size;
+      return;
+    }
+    remove(range);
+    range->size = size;
+    insert(range);
+  }
+
   // A free range of at least `size` bytes, null if there is none that the bins can tell of: the best of a few in the
   // size's own class, else the best of a few in the next filled class, where all are large enough.
   Range* find(std::uint64_t size) const {

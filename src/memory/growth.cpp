@@ -50,7 +50,7 @@ std::uint64_t Allocator::creatable() {
     std::size_t free_bytes = 0;
     std::size_t total_bytes = 0;
     // Where the driver does not answer, let the creation itself say what is wrong.
-    if (!device_.memory_info(free_bytes, total_bytes).ok()) return total_bytes;
+    if (!device_.memory_info(free_bytes, total_bytes).ok()) return device_.properties().total_bytes;
     driver_free_ = free_bytes > settings_.headroom ? free_bytes - settings_.headroom : 0;
     driver_free_left_ = static_cast<std::int64_t>(std::min<std::uint64_t>(driver_free_ / 8, 1ULL << 30));
   }
@@ -68,7 +68,9 @@ std::uint64_t Allocator::chunk_bytes(const Arena& arena) const {
 Status Allocator::grow(Pool& pool, Arena& arena, std::uint64_t size) {
   // A stream that captures cannot be marked, so its free memory cannot be given other addresses; private pools keep
   // theirs anyhow.
-  const bool may_move = !pool.is_private() && !capturing(pool.key.stream);
+  Status asked;
+  const bool may_move = !pool.is_private() && !capturing(pool.key.stream, asked);
+  note(asked);
   for (const bool may_create : {true, false}) {
     Plan plan;
     if (const Status status = plan_growth(pool, arena, size, may_create, may_move, plan); !status.ok()) return status;
@@ -176,7 +178,8 @@ Status Allocator::plan_growth(Pool& pool, Arena& arena, std::uint64_t size, bool
 Status Allocator::execute(Pool& pool, Arena& arena, Plan& plan) {
   Span& span = *plan.site.span;
   chunks_.reserve(chunks_.size() + plan.pieces.size());
-  arena.reserve_records(1);
+  // One for each chunk that leaves a range of this arena, one for the new segment, one for the block's rest.
+  arena.reserve_records(plan.pieces.size() + 2);
   std::vector<StaleMapping> made;
   LimboBatch batch;
   made.reserve(plan.pieces.size());

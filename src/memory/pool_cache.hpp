@@ -19,7 +19,8 @@ struct CachedPool {
 inline constexpr std::size_t cached_pools = 8;
 
 // Not through __tls_get_addr: 256 bytes of the static space that glibc keeps for libraries loaded late.
-[[gnu::tls_model("initial-exec")]] extern thread_local std::array<CachedPool, cached_pools> pool_cache;
+// constinit: no look whether it has been initialized.
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local std::array<CachedPool, cached_pools> pool_cache;
 
 inline CachedPool& cached_pool(std::uint64_t allocator, Stream stream, PoolId id) {
   const auto bits = static_cast<std::uint64_t>(stream);

@@ -35,7 +35,7 @@ class PoolLock {
   static constexpr int spins = 200;
   static constexpr timespec park_time{0, 200'000};
 
-  void lock_contended() {
+  [[gnu::noinline, gnu::cold]] void lock_contended() {
     for (;;) {
       for (int i = 0; i < spins; ++i) {
         if (try_lock()) return;
@@ -47,7 +47,7 @@ class PoolLock {
     }
   }
 
-  void wake_one() { syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }
+  [[gnu::noinline, gnu::cold]] void wake_one() { syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }
 
   std::atomic<std::uint32_t> state_{0};
   std::atomic<std::uint32_t> parked_{0};

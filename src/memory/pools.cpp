@@ -16,7 +16,7 @@ std::uint64_t this_thread() {
   return mine;
 }
 
-[[gnu::tls_model("initial-exec")]] thread_local std::array<CachedPool, cached_pools> pool_cache{};
+[[gnu::tls_model("initial-exec")]] constinit thread_local std::array<CachedPool, cached_pools> pool_cache{};
 
 Pool* Allocator::find_pool_slowly(Stream stream, PoolId id, CachedPool& cached) {
   Pool* const pool = lookup_pool({StreamRef::here(stream), id});

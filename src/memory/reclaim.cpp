@@ -16,10 +16,20 @@ Status Allocator::mark(StreamRef stream, MarkRef& out) {
   return events_.mark_all(out);
 }
 
-bool Allocator::capturing(StreamRef stream) {
+bool Allocator::capturing(StreamRef stream, Status& status) {
   bool result = false;
-  // A stream that cannot be asked (destroyed, or another thread's own) is none that this thread captures.
-  return stream.reachable() && device_.is_capturing(stream.stream, result).ok() && result;
+  if (!stream.reachable()) return false;  // another thread's own: none that this thread captures
+  status = device_.is_capturing(stream.stream, result);
+  if (status.ok()) return result;
+  if (status.is(Errc::invalid_argument)) return false;  // a destroyed stream captures nothing
+  // While a blocking stream captures, the legacy stream answers with an error, and to record an event on it would spoil
+  // that capture (CUDA's documentation of cuStreamIsCapturing). Nothing is wrong then.
+  if (stream.stream == device::legacy_stream) status = success();
+  return true;
+}
+
+void Allocator::note(const Status& status) {
+  if (status.is(Errc::device_error) && trouble_.ok()) trouble_ = status;
 }
 
 void Allocator::finish_deferred(Pool& pool) {
@@ -27,7 +37,10 @@ void Allocator::finish_deferred(Pool& pool) {
   const auto finished = [&](DeferredFree& entry) {
     std::erase_if(entry.unmarked, [&](StreamRef stream) {
       MarkRef marked;
-      if (capturing(stream) || !mark(stream, marked).ok()) return false;
+      Status status;
+      if (!capturing(stream, status)) status = mark(stream, marked);
+      note(status);
+      if (marked == nullptr) return false;
       entry.marks.emplace_back(stream, std::move(marked));
       return true;
     });
@@ -35,12 +48,12 @@ void Allocator::finish_deferred(Pool& pool) {
       if (std::find(behind.begin(), behind.end(), use.first) != behind.end()) return false;
       Status status;
       if (use.second->passed(status)) return true;
+      note(status);
       behind.push_back(use.first);
       return false;
     });
     if (!entry.unmarked.empty() || !entry.marks.empty()) return false;
-    pool.counters.fall(active_bytes, entry.range->size);
-    pool.counters.fall(active_blocks, 1);
+    pool.counters.deferral_ended(static_cast<std::int64_t>(entry.range->size));
     entry.arena->give(entry.range, ++pool.sequence);
     return true;
   };
@@ -50,7 +63,10 @@ void Allocator::finish_deferred(Pool& pool) {
 void Allocator::finish_limbo(Pool& pool) {
   while (!pool.limbo.empty()) {
     Status status;
-    if (!pool.limbo.front().mark->passed(status)) return;
+    if (!pool.limbo.front().mark->passed(status)) {
+      note(status);
+      return;
+    }
     for (const StaleMapping& stale : pool.limbo.front().mappings) {
       limbo_bytes_ -= static_cast<std::int64_t>(stale.chunk->bytes);
       retire(stale);
@@ -66,9 +82,12 @@ void Allocator::refresh_probe(Pool& pool) {
     pool.finished = pool.probe_sequence;
     pool.probe = nullptr;
   }
-  if (pool.probe != nullptr || pool.finished == pool.sequence || capturing(pool.key.stream)) return;
+  note(status);
+  if (pool.probe != nullptr || pool.finished == pool.sequence) return;
   MarkRef marked;
-  if (!mark(pool.key.stream, marked).ok()) return;
+  if (!capturing(pool.key.stream, status)) status = mark(pool.key.stream, marked);
+  note(status);
+  if (marked == nullptr) return;
   pool.probe_sequence = pool.sequence;
   if (marked->passed(status)) {
     pool.finished = pool.sequence;
@@ -109,7 +128,11 @@ MarkRef Allocator::unfinished(Pool* locked) {
 // Sends wholly free chunks, the largest first, on their way back to the driver: at most most_bytes of them, and one
 // more if what is then left is less than any chunk.
 void Allocator::send_back(Pool& pool, std::uint64_t most_bytes) {
-  if (most_bytes == 0 || capturing(pool.key.stream)) return;
+  if (most_bytes == 0) return;
+  Status asked;
+  const bool busy = capturing(pool.key.stream, asked);
+  note(asked);
+  if (busy) return;
   struct Leaving {
     Range* range;
     Chunk* chunk;
@@ -138,7 +161,10 @@ void Allocator::send_back(Pool& pool, std::uint64_t most_bytes) {
   batch.mappings.reserve(chosen.size());
   pool.small.reserve_records(chosen.size());
   pool.large.reserve_records(chosen.size());
-  if (!mark(pool.key.stream, batch.mark).ok()) return;
+  if (const Status marked = mark(pool.key.stream, batch.mark); !marked.ok()) {
+    note(marked);
+    return;
+  }
   std::sort(chosen.begin(), chosen.end(),
             [](const Leaving& a, const Leaving& b) { return a.chunk->home > b.chunk->home; });
   for (const Leaving& each : chosen) {
@@ -154,9 +180,11 @@ void Allocator::send_back(Pool& pool, std::uint64_t most_bytes) {
 Status Allocator::trim(std::uint64_t keep_bytes) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point deadline = Clock::now() + settings_.wait;
+  Status trouble;
   try {
     {
       const std::scoped_lock lock(mutex_);
+      trouble_ = success();
       collect(nullptr);
       for (const auto& pool : pools_) {
         if (pool->graph && !pool->closed()) continue;
@@ -167,6 +195,7 @@ Status Allocator::trim(std::uint64_t keep_bytes) {
         finish_limbo(*pool);
       }
       AllPools(*this, nullptr).deal();
+      trouble = trouble_;
     }
     for (;;) {
       MarkRef hurdle;
@@ -186,7 +215,7 @@ Status Allocator::trim(std::uint64_t keep_bytes) {
   } catch (const std::bad_alloc&) {
     return failure(Errc::host_memory, "no host memory for the allocator's records");
   }
-  return success();
+  return trouble;
 }
 
 void Allocator::set_limit(std::uint64_t bytes) {

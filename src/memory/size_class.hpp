@@ -24,6 +24,8 @@ struct SizeClass {
 
   unsigned row, column;
 
+  constexpr bool operator==(const SizeClass&) const = default;
+
   // bytes: a multiple of block_unit, below 2^46.
   static constexpr SizeClass of(std::uint64_t bytes) {
     const std::uint64_t units = bytes / block_unit;
