@@ -8,7 +8,7 @@ sources() {
 
 set_up_checks() {
   install_packages check && return
-  printf 'missing: sudo apt-get install -y %s\n' "$(missing_packages check | xargs)" >&2
+  printf 'missing packages: sudo apt-get install -y %s\n' "$(missing_packages check | xargs)" >&2
   return 1
 }
 
@@ -46,6 +46,18 @@ gpu_suite() {
   in_root ctest --test-dir build/release --no-tests=error -L gpu -I "$start,,$stride" --output-on-failure
 }
 
+# The traces of the repository through the driver: what does not complete, or miscounts, fails.
+replay_on_gpu() { reprieve replay --device cuda --repeat 1 "$root"/benchmarks/traces/*.csv.gz; }
+replay_step() {
+  local missing
+  missing=$(missing_modules "$venv/bin/python" typer rich)
+  if [ -z "$missing" ]; then
+    step 'replay on the GPU' replay_on_gpu
+  else
+    skip 'replay on the GPU' "no Python modules $missing"
+  fi
+}
+
 run_tests() {
   local gpu=no shard=1/1
   while [ $# -gt 0 ]; do
@@ -61,20 +73,26 @@ run_tests() {
     return 2
   fi
   local first=${BASH_REMATCH[1]} stride=${BASH_REMATCH[2]}
-  set_up
+  set_up build
   if [ $gpu = only ]; then
-    build release && test_step "GPU tests $shard" gpu_suite "$first" "$stride"
+    if build release; then
+      test_step "GPU tests $shard" gpu_suite "$first" "$stride"
+      if [ "$first" = 1 ]; then replay_step; fi
+    fi
     finish
     return
   fi
   run_all_checks
-  if has_gpu; then test_step 'GPU tests' gpu_suite 1 1; fi
+  if has_gpu; then
+    test_step 'GPU tests' gpu_suite 1 1
+    replay_step
+  fi
   finish
 }
 
 # A step that fails does not keep the others from being run, but for those that need its result.
 run_all_checks() {
-  local preset
+  local missing
   install_packages check
   if have clang-format-14; then
     step 'format' format_sources --dry-run --Werror
@@ -83,7 +101,12 @@ run_all_checks() {
   fi
   if build release; then
     test_step 'tests, release' run_ctest release
-    test_step 'Python tests' python_tests
+    missing=$(missing_modules "$venv/bin/python" build pytest rich scikit_build_core typer)
+    if [ -z "$missing" ]; then
+      test_step 'Python tests' python_tests
+    else
+      skip 'Python tests' "no Python modules $missing"
+    fi
     step 'fuzz, release, 5,000,000' fuzz release 5000000
     if have clang-tidy-14; then step 'lint' lint; else skip 'lint' 'no clang-tidy-14'; fi
   fi

@@ -42,16 +42,18 @@ skip() {
   if [ "${CI:-}" = true ]; then failed_steps+=("$1"); fi
 }
 
+joined() { printf '%s' "$1"; shift; if [ $# -gt 0 ]; then printf '; %s' "$@"; fi; }
+
 # Ends the command: exit code 1 if a step failed.
 finish() {
   local total=$SECONDS
   if [ ${#failed_steps[@]} -gt 0 ]; then
-    printf 'failed after %d s: %s\n' "$total" "$(IFS=,; echo "${failed_steps[*]}" | sed 's/,/, /g')"
+    printf 'failed after %d s: %s\n' "$total" "$(joined "${failed_steps[@]}")"
     exit 1
   fi
   printf 'all steps passed in %d s' "$total"
   if [ ${#skipped_steps[@]} -gt 0 ]; then
-    printf '; left out: %s' "$(IFS=,; echo "${skipped_steps[*]}" | sed 's/,/, /g')"
+    printf '; left out: %s' "$(joined "${skipped_steps[@]}")"
   fi
   printf '\n'
 }

@@ -181,8 +181,14 @@ REPRIEVE_API const char* reprieve_call_name(int kind);
  * one named. Holds every lock: for tests and for bug reports. */
 REPRIEVE_API reprieve_status reprieve_validate(int device);
 
-/* ---- streams, for programs without the CUDA runtime (benchmarks, the simulated device) --------------------------- */
+/* ---- streams ---------------------------------------------------------------------------------------------------- */
 
+/* To be called before a stream that was named to the library is destroyed: waits for its work, and never names it to
+ * the driver again (a driver that is asked about a destroyed stream may crash). Its memory serves other streams from
+ * then on. torch's streams are never destroyed and need none of this. */
+REPRIEVE_API reprieve_status reprieve_forget_stream(int device, reprieve_stream stream);
+
+/* For programs without the CUDA runtime, benchmarks and the simulated device. Destroying forgets the stream first. */
 REPRIEVE_API reprieve_status reprieve_stream_create(int device, reprieve_stream* out);
 REPRIEVE_API reprieve_status reprieve_stream_destroy(int device, reprieve_stream stream);
 REPRIEVE_API reprieve_status reprieve_stream_synchronize(int device, reprieve_stream stream);

@@ -318,8 +318,16 @@ reprieve_status reprieve_stream_create(int device, reprieve_stream* out) {
   });
 }
 
+reprieve_status reprieve_forget_stream(int device, reprieve_stream stream) {
+  return with_device(device, [&](memory::Allocator& allocator) {
+    return report(allocator.forget_stream(to_stream(stream)), &allocator);
+  });
+}
+
 reprieve_status reprieve_stream_destroy(int device, reprieve_stream stream) {
   return with_device(device, [&](memory::Allocator& allocator) {
+    const Status forgotten = allocator.forget_stream(to_stream(stream));
+    if (!forgotten.ok()) return report(forgotten, &allocator);
     return report(allocator.device().stream_destroy(to_stream(stream)), &allocator);
   });
 }

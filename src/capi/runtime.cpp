@@ -31,7 +31,13 @@ std::atomic<Runtime*> Runtime::instance{nullptr};
 
 bool Runtime::forked() { return in_forked_child.load(std::memory_order_relaxed); }
 
+Status Runtime::refuse_forked(std::string& reason) {
+  reason = "this process was forked from one that uses the GPU; CUDA does not survive that: start it with spawn";
+  return failure(Errc::not_supported, "forked");
+}
+
 Status Runtime::set_option(const char* name, const char* value, std::string& reason) {
+  if (forked()) return refuse_forked(reason);
   const std::scoped_lock lock(lifecycle);
   if (if_started() != nullptr) {
     reason = fmt::format("{}: options are set before the library starts", name);
@@ -45,8 +51,7 @@ Status Runtime::set_option(const char* name, const char* value, std::string& rea
 
 Runtime* Runtime::start(Status& status, std::string& reason) {
   if (forked()) {
-    reason = "this process was forked from one that uses the GPU; CUDA does not survive that: start it with spawn";
-    status = failure(Errc::not_supported, "forked");
+    status = refuse_forked(reason);
     return nullptr;
   }
   const std::scoped_lock lock(lifecycle);
@@ -128,6 +133,7 @@ memory::Allocator* Runtime::open_device(int device, Status& status, std::string&
 }
 
 Status Runtime::shutdown(std::string& reason) {
+  if (forked()) return refuse_forked(reason);
   const std::scoped_lock lock(lifecycle);
   Runtime* const runtime = if_started();
   if (runtime != nullptr) {

@@ -49,6 +49,7 @@ class Runtime {
  private:
   explicit Runtime(const Options& options) : options_(options) {}
 
+  static Status refuse_forked(std::string& reason);
   static Runtime* start(Status& status, std::string& reason);
   Status open_backend(std::string& reason);
   memory::Allocator* open_device(int device, Status& status, std::string& reason);

@@ -62,7 +62,7 @@ Allocator::~Allocator() {
     if (mark(stream, marked).ok()) marked->wait(settings_.wait, status);
   };
   for (const auto& pool : pools_) {
-    wait_for(pool->key.stream);
+    wait_for(pool->stream);
     for (const DeferredFree& entry : pool->deferred) {
       Status status;
       for (const auto& use : entry.marks) use.second->wait(settings_.wait, status);
@@ -127,7 +127,7 @@ Allocator::~Allocator() {
 
     pool->lock.lock();
     Range* const range = arena.find(size);
-    if (range != nullptr && arena.can_split() && pool->key.id == id) [[likely]] {
+    if (range != nullptr && arena.can_split() && pool->serving == id) [[likely]] {
       const bool within = within_allowances(pool->counters, *range, bytes, size);
       if (within || pool->sole) [[likely]] {
         commit(*pool, arena, range, size, bytes, out);
@@ -162,7 +162,9 @@ Status Allocator::allocate_slow(Pool& pool, PoolId id, std::uint64_t requested, 
       const std::scoped_lock lock(mutex_);
       if (closed_pools_ != 0) sweep_closed();
       const std::scoped_lock pool_lock(pool.lock);
-      if (pool.key.id != id) return failure(Errc::invalid_argument, "no such pool");
+      if (pool.key.id != id || pool.closed()) return failure(Errc::invalid_argument, "no such pool");
+      pool.serving = id;
+      pool.stream = pool.key.stream;
       arena.reserve_records(1);
       trouble_ = success();
       if (round == 0) {
@@ -297,7 +299,8 @@ void Allocator::free_deferred(Pool& pool, Arena& arena, Range* range, const Uses
   for (const StreamRef stream : uses) {
     MarkRef marked;
     Status asked;
-    if (!capturing(stream, asked) && mark(stream, marked).ok()) {
+    // What only an event of the whole context can mark is left for later: that is asked for under the mutex.
+    if (stream.reachable() && !capturing(stream, asked) && events_.mark(stream.stream, marked).ok()) {
       deferred.marks.emplace_back(stream, std::move(marked));
     } else {
       deferred.unmarked.push_back(stream);

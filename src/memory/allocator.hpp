@@ -77,6 +77,9 @@ class Allocator {
   Status create_pool(bool graph, PoolId& out);
   Status destroy_pool(PoolId pool);
 
+  // Waits for the stream and never names it to the driver again, unless another of the same handle is allocated for.
+  Status forget_stream(Stream stream);
+
   // Gives free memory back to the driver until at most keep_bytes are reserved; waits (settings.wait at most) for work
   // that may still touch it. What is then still in use goes back when it is next looked at.
   Status trim(std::uint64_t keep_bytes);
@@ -137,7 +140,8 @@ class Allocator {
 
   // ---- growth.cpp: mutex_ and the pool's lock held ----
   Status grow(Pool& pool, Arena& arena, std::uint64_t size);
-  Status plan_growth(Pool& pool, Arena& arena, std::uint64_t size, bool may_create, bool may_move, Plan& plan);
+  Status plan_growth(Pool& pool, Arena& arena, std::uint64_t size, std::uint64_t most_new, bool may_move,
+                     Plan& plan);
   Status execute(Pool& pool, Arena& arena, Plan& plan);
   Status add_span(Arena& arena, std::uint64_t least_bytes);
   std::uint64_t creatable();

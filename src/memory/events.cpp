@@ -2,7 +2,9 @@
 
 namespace reprieve::memory {
 
-Mark::~Mark() { cache_.give(event_); }
+Mark::~Mark() {
+  if (event_ != device::Event{}) cache_.give(event_);
+}
 
 bool Mark::passed(Status& status) {
   if (passed_.load(std::memory_order_relaxed)) return true;

@@ -16,6 +16,8 @@ class EventCache;
 class Mark {
  public:
   Mark(EventCache& cache, device::Event event) : cache_(cache), event_(event) {}
+  // Marks nothing: it has passed from the beginning.
+  explicit Mark(EventCache& cache) : cache_(cache), passed_(true) {}
   ~Mark();
   Mark(const Mark&) = delete;
   Mark& operator=(const Mark&) = delete;
@@ -27,7 +29,7 @@ class Mark {
 
  private:
   EventCache& cache_;
-  device::Event event_;
+  device::Event event_{};
   std::atomic<bool> passed_{false};
 };
 using MarkRef = std::shared_ptr<Mark>;
@@ -40,6 +42,7 @@ class EventCache {
 
   // Marks the work queued on the stream by now. Precondition: the stream is not capturing.
   Status mark(device::Stream stream, MarkRef& out);
+  MarkRef passed_mark() { return std::make_shared<Mark>(*this); }
   // Marks the work queued on every stream by now; not_supported on drivers before CUDA 12.5.
   Status mark_all(MarkRef& out);
 

@@ -69,19 +69,24 @@ Status Allocator::grow(Pool& pool, Arena& arena, std::uint64_t size) {
   // A stream that captures cannot be marked, so its free memory cannot be given other addresses; private pools keep
   // theirs anyhow.
   Status asked;
-  const bool may_move = !pool.is_private() && !capturing(pool.key.stream, asked);
+  const bool may_move = !pool.is_private() && !capturing(pool.stream, asked);
   note(asked);
-  for (const bool may_create : {true, false}) {
+  std::uint64_t most_new = creatable();
+  for (int attempt = 0;; ++attempt) {
     Plan plan;
-    if (const Status status = plan_growth(pool, arena, size, may_create, may_move, plan); !status.ok()) return status;
+    if (const Status status = plan_growth(pool, arena, size, most_new, may_move, plan); !status.ok()) return status;
     const Status status = execute(pool, arena, plan);
-    // The driver may have less than it said a moment ago: then what is there must do.
-    if (!status.is(Errc::out_of_memory) || !may_create || !may_move) return status;
+    if (!status.is(Errc::out_of_memory) || most_new == 0 || !may_move) return status;
+    // The driver has less than was thought: others take memory as well, and a limit may lie beyond what there is. Then
+    // what it says it has; and in the end, only what is there already.
+    std::size_t free_bytes = 0;
+    std::size_t total_bytes = 0;
+    const bool answered = attempt == 0 && device_.memory_info(free_bytes, total_bytes).ok();
+    most_new = answered ? std::min<std::uint64_t>(most_new, free_bytes) : 0;
   }
-  return failure(Errc::out_of_memory, "create");
 }
 
-Status Allocator::plan_growth(Pool& pool, Arena& arena, std::uint64_t size, bool may_create, bool may_move,
+Status Allocator::plan_growth(Pool& pool, Arena& arena, std::uint64_t size, std::uint64_t most_new, bool may_move,
                               Plan& plan) {
   plan.site = arena.find_site(size, 2 * settings_.chunk_max);
   if (plan.site.span == nullptr) {
@@ -96,7 +101,6 @@ Status Allocator::plan_growth(Pool& pool, Arena& arena, std::uint64_t size, bool
     for (; bytes > 0; bytes -= plan.pieces.back().bytes) plan.pieces.push_back({bytes <= last ? bytes : piece});
   };
 
-  const std::uint64_t most_new = may_create ? creatable() : 0;
   std::int64_t active = static_cast<std::int64_t>(size);
   for (const auto& each : pools_) active += each->counters.current(active_bytes);
   const std::int64_t peak =
@@ -121,6 +125,7 @@ Status Allocator::plan_growth(Pool& pool, Arena& arena, std::uint64_t size, bool
     if (other.get() == &pool || other->is_private()) continue;
     other->lock.lock();
     plan.locked.push_back(other.get());
+    finish_deferred(*other);
     refresh_probe(*other);
     for (Arena* each : {&other->large, &other->small}) {
       for_each_free_chunk(*each, [&](Range& range, Chunk& chunk) {
@@ -215,9 +220,9 @@ Status Allocator::execute(Pool& pool, Arena& arena, Plan& plan) {
   if (status.ok()) status = device_.set_access(begin, plan.bytes);
   const bool moves_own = std::any_of(plan.pieces.begin(), plan.pieces.end(),
                                      [&](const Piece& piece) { return piece.owner == &pool; });
-  if (status.ok() && moves_own) status = mark(pool.key.stream, batch.mark);
+  if (status.ok() && moves_own) status = mark(pool.stream, batch.mark);
   if (!status.ok()) {
-    span.holes.add(at, begin + plan.bytes - at);
+    if (at < begin + plan.bytes) span.holes.add(at, begin + plan.bytes - at);
     for (const StaleMapping& mapping : made) {
       if (mapping.chunk->home == 0) doom(mapping.chunk);
       retire(mapping);

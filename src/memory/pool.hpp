@@ -17,7 +17,10 @@ namespace reprieve::memory {
 class Allocator;
 using PoolId = std::uint64_t;  // 0: the default pool of a stream
 
-inline constexpr PoolId closed_pool = ~PoolId{0};
+
+// What a pool serves instead of its own id while no allocation may take the quick way.
+inline constexpr PoolId closed_pool = ~PoolId{0};   // destroyed
+inline constexpr PoolId dormant_pool = ~PoolId{1};  // its stream was forgotten
 
 struct PoolKey {
   StreamRef stream;
@@ -51,6 +54,8 @@ struct alignas(64) Pool {
   Pool(Allocator& owner, PoolKey pool_key, bool is_graph)
       : allocator(owner),
         key(pool_key),
+        serving(pool_key.id),
+        stream(pool_key.stream),
         graph(is_graph),
         small(*this, counters, Arena::Kind::small),
         large(*this, counters, Arena::Kind::large) {}
@@ -58,12 +63,14 @@ struct alignas(64) Pool {
   Arena& arena_for(std::uint64_t size) { return size <= small_block_max ? small : large; }
   bool is_private() const { return key.id != 0; }
   // Destroyed by its owner; blocks of it may live on.
-  bool closed() const { return key.id == closed_pool; }
+  bool closed() const { return serving == closed_pool; }
 
   PoolLock lock;
   bool sole = false;  // the device's only pool; changed with all pools locked
   Allocator& allocator;
   PoolKey key;
+  PoolId serving;    // key.id, or one of the above
+  StreamRef stream;  // what is marked for the pool: key.stream, or idle_stream while that is forgotten
   bool graph;
   Counters counters;
   std::uint64_t sequence = 0;  // counts frees; a mark taken at n covers every free up to n

@@ -39,6 +39,8 @@ Pool* Allocator::lookup_pool(const PoolKey& key) {
     spare_pools_.pop_back();
     const std::scoped_lock pool_lock(pool->lock);  // a stray pointer's lookup may be reading the pool
     pool->key = key;
+    pool->serving = key.id;
+    pool->stream = key.stream;
     pool->graph = graph;
   } else {
     pool = std::make_unique<Pool>(*this, key, graph);
@@ -70,7 +72,7 @@ Status Allocator::destroy_pool(PoolId id) {
     Pool& pool = *entry->second;
     entry = pool_of_.erase(entry);
     const std::scoped_lock pool_lock(pool.lock);
-    pool.key.id = closed_pool;
+    pool.serving = closed_pool;
     ++closed_pools_;
   }
   sweep_closed();

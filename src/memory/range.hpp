@@ -30,6 +30,9 @@ struct StreamRef {
   auto operator<=>(const StreamRef&) const = default;
 };
 
+// Stands for a stream that is gone, and whose work was over before it went.
+inline constexpr StreamRef idle_stream{Stream{~std::uintptr_t{0}}, 0};
+
 // The streams, other than its own, that work on a block was said to run on.
 using Uses = std::vector<StreamRef>;
 
@@ -89,6 +92,7 @@ class RangeStore {
     ++available_;
   }
 
+  // visit(Range&): the records are the arena's own, its content may be changed through them.
   template <typename F>
   void for_each(F&& visit) const {
     for (const auto& slab : slabs_) {

@@ -8,16 +8,26 @@
 namespace reprieve::memory {
 
 Status Allocator::mark(StreamRef stream, MarkRef& out) {
+  if (stream == idle_stream) {
+    out = events_.passed_mark();
+    return success();
+  }
   if (stream.reachable()) {
     const Status status = events_.mark(stream.stream, out);
     // A stream that its program has destroyed: its work ends before that of the whole context does.
     if (!status.is(Errc::invalid_argument)) return status;
+  }
+  // An event of the whole context would spoil whatever is being captured.
+  for (const auto& pool : pools_) {
+    Status status;
+    if (capturing(pool->stream, status)) return failure(Errc::not_supported, "a stream is being captured");
   }
   return events_.mark_all(out);
 }
 
 bool Allocator::capturing(StreamRef stream, Status& status) {
   bool result = false;
+  if (stream == idle_stream) return false;
   if (!stream.reachable()) return false;  // another thread's own: none that this thread captures
   status = device_.is_capturing(stream.stream, result);
   if (status.ok()) return result;
@@ -85,7 +95,7 @@ void Allocator::refresh_probe(Pool& pool) {
   note(status);
   if (pool.probe != nullptr || pool.finished == pool.sequence) return;
   MarkRef marked;
-  if (!capturing(pool.key.stream, status)) status = mark(pool.key.stream, marked);
+  if (!capturing(pool.stream, status)) status = mark(pool.stream, marked);
   note(status);
   if (marked == nullptr) return;
   pool.probe_sequence = pool.sequence;
@@ -97,6 +107,7 @@ void Allocator::refresh_probe(Pool& pool) {
 }
 
 void Allocator::collect(Pool* locked) {
+  driver_free_left_ = 0;  // others may have given memory back since
   retry_failed();
   for (const auto& pool : pools_) {
     std::unique_lock<PoolLock> lock(pool->lock, std::defer_lock);
@@ -130,7 +141,7 @@ MarkRef Allocator::unfinished(Pool* locked) {
 void Allocator::send_back(Pool& pool, std::uint64_t most_bytes) {
   if (most_bytes == 0) return;
   Status asked;
-  const bool busy = capturing(pool.key.stream, asked);
+  const bool busy = capturing(pool.stream, asked);
   note(asked);
   if (busy) return;
   struct Leaving {
@@ -161,7 +172,7 @@ void Allocator::send_back(Pool& pool, std::uint64_t most_bytes) {
   batch.mappings.reserve(chosen.size());
   pool.small.reserve_records(chosen.size());
   pool.large.reserve_records(chosen.size());
-  if (const Status marked = mark(pool.key.stream, batch.mark); !marked.ok()) {
+  if (const Status marked = mark(pool.stream, batch.mark); !marked.ok()) {
     note(marked);
     return;
   }
@@ -216,6 +227,27 @@ Status Allocator::trim(std::uint64_t keep_bytes) {
     return failure(Errc::host_memory, "no host memory for the allocator's records");
   }
   return trouble;
+}
+
+Status Allocator::forget_stream(Stream handle) {
+  const StreamRef gone = StreamRef::here(handle);
+  if (const Status status = device_.stream_synchronize(gone.stream); !status.ok()) return status;
+  const std::scoped_lock lock(mutex_);
+  const auto forget = [&](Uses& uses) { std::erase(uses, gone); };
+  for (const auto& pool : pools_) {
+    const std::scoped_lock pool_lock(pool->lock);
+    if (pool->stream == gone) {
+      pool->stream = idle_stream;
+      if (!pool->closed()) pool->serving = dormant_pool;
+    }
+    for (DeferredFree& entry : pool->deferred) forget(entry.unmarked);
+    for (const Arena* arena : {&pool->small, &pool->large}) {
+      arena->store().for_each([&](Range& range) {
+        if (range.state == RangeState::live && range.block.uses != nullptr) forget(*range.block.uses);
+      });
+    }
+  }
+  return success();
 }
 
 void Allocator::set_limit(std::uint64_t bytes) {

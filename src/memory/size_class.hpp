@@ -26,12 +26,12 @@ struct SizeClass {
 
   constexpr bool operator==(const SizeClass&) const = default;
 
-  // bytes: a multiple of block_unit, below 2^46.
+  // bytes: a multiple of block_unit, below 2^46. Counting from 64 units makes the small sizes the first row of the same
+  // pattern, so that no size is a special case.
   static constexpr SizeClass of(std::uint64_t bytes) {
-    const std::uint64_t units = bytes / block_unit;
-    if (units < columns) return {0, static_cast<unsigned>(units)};
+    const std::uint64_t units = bytes / block_unit + columns;
     const unsigned power = static_cast<unsigned>(std::bit_width(units)) - 1;
-    return {power - column_bits + 1, static_cast<unsigned>(units >> (power - column_bits)) & (columns - 1)};
+    return {power - column_bits, static_cast<unsigned>(units >> (power - column_bits)) & (columns - 1)};
   }
 };
 

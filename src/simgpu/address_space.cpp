@@ -98,8 +98,7 @@ Code AddressSpace::map(std::uint64_t at, std::uint64_t bytes, std::uint64_t hand
   if (physical == nullptr || at % granularity != 0 || !is_whole_granules(bytes) || overflows(at, bytes)) {
     return Code::invalid_value;
   }
-  if (bytes > physical->bytes) return Code::invalid_value;
-  if (bytes < physical->bytes) return Code::not_supported;  // the driver's own answer: a handle maps whole
+  if (bytes != physical->bytes) return Code::not_supported;  // the driver's own answer: a handle maps whole
   const auto above = reservations_.upper_bound(at);
   if (above == reservations_.begin()) return Code::invalid_value;
   const auto reservation = std::prev(above);

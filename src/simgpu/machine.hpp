@@ -172,6 +172,7 @@ class Machine {
   Code check_unsafe_call();
   Code admit(Queue& queue);  // success, or why nothing may be queued on it now
   bool capturing_on(int device) const;
+  bool blocking_capture_on(int device) const;
   void invalidate_on(int device);
 
   const Config config_;

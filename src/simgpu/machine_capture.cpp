@@ -38,6 +38,12 @@ bool Machine::capturing_on(int device) const {
                      [&](const auto& capture) { return capture->device == device; });
 }
 
+bool Machine::blocking_capture_on(int device) const {
+  return std::any_of(timeline_.queues().begin(), timeline_.queues().end(), [&](const auto& queue) {
+    return queue->device == device && queue->blocking && queue->capture != nullptr;
+  });
+}
+
 void Machine::invalidate_on(int device) {
   for (const auto& capture : captures_) {
     if (capture->device == device) capture->invalidated = true;
@@ -66,9 +72,9 @@ Code Machine::is_capturing(int device, StreamId stream, bool& capturing) {
   spend(costs::stream_call_ns);
   Queue* queue = find_queue(device, stream);
   if (queue == nullptr) return Code::invalid_handle;
-  if (queue->capture == nullptr) {
-    if (const Code code = admit(*queue); code != Code::success) return code;
-  }
+  // Of the legacy stream it cannot be told while a blocking stream captures; to ask does not spoil that capture (CUDA's
+  // documentation of cuStreamIsCapturing).
+  if (queue->legacy && blocking_capture_on(device)) return Code::capture_implicit;
   capturing = queue->capture != nullptr;
   return Code::success;
 }

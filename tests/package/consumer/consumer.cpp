@@ -1,21 +1,9 @@
-#include <reprieve/reprieve.h>
+#include <reprieve/allocator.hpp>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
-
-#if __has_include(<reprieve/allocator.hpp>)
-#include <reprieve/allocator.hpp>
-#endif
-
-namespace {
-
-bool check(reprieve_status status, const char* what) {
-  if (status == REPRIEVE_OK) return true;
-  std::fprintf(stderr, "%s: %s: %s\n", what, reprieve_status_string(status), reprieve_last_error());
-  return false;
-}
-
-}  // namespace
+#include <stdexcept>
 
 int main() {
   char version[32];
@@ -25,10 +13,18 @@ int main() {
     std::fprintf(stderr, "the header is %s, the library %s\n", version, reprieve_version());
     return 1;
   }
-  void* block = nullptr;
-  if (!check(reprieve_alloc(&block, std::size_t{1} << 20, 0, nullptr), "reprieve_alloc")) return 1;
-  if (!check(reprieve_dealloc(block), "reprieve_dealloc")) return 1;
-  if (!check(reprieve_shutdown(), "reprieve_shutdown")) return 1;
+  constexpr std::size_t bytes = std::size_t{1} << 20;
+  try {
+    {
+      const reprieve::block block(bytes, 0);
+      if (reprieve::stats(0).requested_bytes.current != std::int64_t{bytes})
+        throw std::runtime_error("the block is not counted");
+    }
+    reprieve::check(reprieve_shutdown());
+  } catch (const std::exception& failed) {
+    std::fprintf(stderr, "%s\n", failed.what());
+    return 1;
+  }
   std::puts("ok");
   return 0;
 }

@@ -1,0 +1,123 @@
+// Private pools and graph pools.
+#include "memory_test.hpp"
+
+namespace reprieve::memory {
+namespace {
+
+constexpr std::uint64_t block_bytes = 16 * MiB;
+
+class PoolsTest : public MemoryTest {
+ protected:
+  std::int64_t harvested() { return allocator->stats().harvested_bytes; }
+
+  Stream s = stream();
+};
+
+TEST_F(PoolsTest, APrivatePoolSharesNothing) {
+  const PoolId mine = pool(false);
+  void* const block = alloc(s, block_bytes, mine);
+  free(block);
+  void* const other = alloc(s, block_bytes);
+  EXPECT_NE(other, block);
+  EXPECT_EQ(reserved(), 2 * block_bytes);
+  EXPECT_EQ(alloc(s, block_bytes, mine), block);
+  free(block);
+  free(other);
+}
+
+TEST_F(PoolsTest, APrivatePoolIsNotHarvested) {
+  allocator->set_limit(2 * block_bytes);
+  const PoolId mine = pool(false);
+  free(alloc(s, block_bytes, mine));
+  free(alloc(s, block_bytes));
+  EXPECT_EQ(alloc_code(s, 2 * block_bytes), Errc::out_of_memory);
+  EXPECT_EQ(alloc_code(s, 2 * block_bytes, mine), Errc::out_of_memory);
+  EXPECT_EQ(harvested(), 0);
+  EXPECT_TRUE(allocator->trim(0).ok());
+  EXPECT_EQ(reserved(), 0U);
+  EXPECT_EQ(alloc_code(s, 2 * block_bytes), Errc::ok);
+}
+
+TEST_F(PoolsTest, AGraphPoolIsNeitherHarvestedNorEmptied) {
+  allocator->set_limit(2 * block_bytes);
+  const PoolId graph = pool(true);
+  void* const block = alloc(s, block_bytes, graph);
+  free(block);
+  free(alloc(s, block_bytes));
+  EXPECT_EQ(alloc_code(s, 2 * block_bytes), Errc::out_of_memory);
+  EXPECT_TRUE(allocator->trim(0).ok());
+  EXPECT_EQ(reserved(), block_bytes);
+  allocator->set_limit(2 * MiB);
+  EXPECT_EQ(reserved(), block_bytes);
+  // A replay writes there though nobody owns a block.
+  write(s, block, block_bytes, 1);
+  synchronize();
+  EXPECT_TRUE(allocator->destroy_pool(graph).ok());
+  EXPECT_TRUE(allocator->trim(0).ok());
+  EXPECT_EQ(reserved(), 0U);
+}
+
+TEST_F(PoolsTest, BlocksOutliveTheirPool) {
+  const PoolId graph = pool(true);
+  void* const kept = alloc(s, block_bytes, graph);
+  void* const small = alloc(s, 4 * KiB, graph);
+  free(alloc(s, block_bytes, graph));
+  EXPECT_TRUE(allocator->destroy_pool(graph).ok());
+  EXPECT_EQ(allocator->destroy_pool(graph).code, Errc::invalid_argument);
+  EXPECT_EQ(alloc_code(s, 512, graph), Errc::invalid_argument);
+  EXPECT_EQ(allocator->live_blocks(), 2);
+  write(s, kept, block_bytes, 1);
+  write(s, small, 4 * KiB, 1);
+  expect_consistent();
+  free(kept);
+  free(small);
+  synchronize();
+  EXPECT_TRUE(allocator->trim(0).ok());
+  EXPECT_EQ(reserved(), 0U);
+}
+
+TEST_F(PoolsTest, ADestroyedPoolsAddressesServeTheNext) {
+  std::int64_t address_space = 0;
+  for (int round = 0; round < 50; ++round) {
+    const PoolId mine = pool(round % 2 == 0);
+    void* const block = alloc(s, block_bytes, mine);
+    write(s, block, block_bytes, 1);
+    free(block);
+    synchronize();
+    EXPECT_TRUE(allocator->destroy_pool(mine).ok());
+    EXPECT_EQ(alloc_code(s, 4 * KiB), Errc::ok);  // looks after what is destroyed
+    if (round == 1) address_space = allocator->stats().address_space_bytes;
+  }
+  EXPECT_EQ(allocator->stats().address_space_bytes, address_space);
+}
+
+TEST_F(PoolsTest, APoolOnSeveralStreams) {
+  const Stream t = stream();
+  const PoolId mine = pool(false);
+  void* const first = alloc(s, block_bytes, mine);
+  void* const second = alloc(t, block_bytes, mine);
+  EXPECT_NE(first, second);
+  free(first);
+  free(second);
+  EXPECT_EQ(alloc(t, block_bytes, mine), second);
+  free(second);
+  EXPECT_TRUE(allocator->destroy_pool(mine).ok());
+}
+
+TEST_F(PoolsTest, DestroyedWhileItsStreamIsBusy) {
+  const PoolId mine = pool(false);
+  void* const block = alloc(s, block_bytes, mine);
+  hold(s);
+  write(s, block, block_bytes, 1);
+  free(block);
+  EXPECT_TRUE(allocator->destroy_pool(mine).ok());
+  EXPECT_EQ(reserved(), block_bytes);
+  expect_consistent();
+  resume(s);
+  synchronize();
+  EXPECT_TRUE(allocator->trim(0).ok());
+  EXPECT_EQ(reserved(), 0U);
+}
+
+}  // namespace
+}  // namespace reprieve::memory
