@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What `./run test` checks. Sourced by ./run.
 
 # The project's own C and C++ files.
@@ -39,7 +40,16 @@ older_compiler() {
     ninja -C "$folder" && ctest --test-dir "$folder" --no-tests=error -j "$jobs" -LE 'gpu|package' --output-on-failure
 }
 
-fuzz() { "$root/build/$1/bin/reprieve_fuzz" --instructions "$2"; }
+# fuzz PRESET INSTRUCTIONS: one process a core, each with a seed of its own, which it prints.
+fuzz() {
+  local preset=$1 each=$(($2 / jobs + 1)) running=() process status=0
+  for ((process = 0; process < jobs; ++process)); do
+    "$root/build/$preset/bin/reprieve_fuzz" --instructions "$each" &
+    running+=($!)
+  done
+  for process in "${running[@]}"; do wait "$process" || status=$?; done
+  return $status
+}
 
 gpu_suite() {
   local start=$1 stride=$2
@@ -115,7 +125,7 @@ run_all_checks() {
     test_step 'tests, asan-ubsan' run_ctest asan-ubsan
     step 'fuzz, asan-ubsan, 300,000' fuzz asan-ubsan 300000
   fi
-  if build tsan; then test_step 'tests, tsan' run_ctest tsan; fi
+  if build tsan concurrent_tests; then test_step 'tests, tsan' run_ctest tsan; fi
 }
 
 # Headers, libraries and CMake files of the packages that the build takes from the system.

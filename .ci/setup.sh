@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Set-up of a fresh Debian 12 or Ubuntu 24.04: system packages, the private Python environment build/venv, and the
 # build. Sourced by ./run. Each part does nothing when it has been done.
 

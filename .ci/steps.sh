@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Steps: one line each, with the time taken; the whole output in build/logs/. Sourced by ./run.
 
 failed_steps=()

@@ -1,8 +1,8 @@
 // The C interface for C++ programs: failures are exceptions, blocks and pools are owned by objects. Header-only over
 // reprieve.h, so that the library's ABI stays C (docs/abi.md). C++17.
 //
-// Sizes are bytes, `device` is a CUDA ordinal, a stream is a CUstream or cudaStream_t. Every function may be called from
-// any thread; one object is for one thread at a time, as with the standard's containers.
+// Sizes are bytes, `device` is a CUDA ordinal, a stream is a CUstream or cudaStream_t. Every function may be called
+// from any thread; one object is for one thread at a time, as with the standard's containers.
 #pragma once
 
 #include <cstddef>

@@ -158,16 +158,16 @@ typedef struct reprieve_stats {
   reprieve_counter allocations;          /* blocks */
   reprieve_counter active_blocks;
   reprieve_counter inactive_split_blocks;
-  reprieve_counter segments;             /* contiguous backed ranges */
-  int64_t alloc_retries;                 /* allocations that had to wait for memory or take another stream's */
-  int64_t ooms;                          /* allocations that failed */
-  int64_t invalid_frees;                 /* pointers that were no live block's; strays count on every device */
+  reprieve_counter segments;                 /* contiguous backed ranges */
+  int64_t alloc_retries;                     /* allocations that had to wait for memory or take another stream's */
+  int64_t ooms;                              /* allocations that failed */
+  int64_t invalid_frees;                     /* pointers that were no live block's; strays count on every device */
   int64_t harvested_chunks, harvested_bytes; /* free memory regrouped under new addresses */
-  int64_t limbo_bytes;                   /* stale mappings that queued work may still use */
-  int64_t address_space_bytes;           /* reserved addresses */
+  int64_t limbo_bytes;                       /* stale mappings that queued work may still use */
+  int64_t address_space_bytes;               /* reserved addresses */
   int64_t driver_calls[REPRIEVE_CALL_KINDS];
-  int64_t driver_ns;                     /* time in the driver: measured, or the cost model's on the simulated device */
-  int64_t driver_wall_ns;                /* the same by the host's clock */
+  int64_t driver_ns;      /* time in the driver: measured, or the cost model's on the simulated device */
+  int64_t driver_wall_ns; /* the same by the host's clock */
 } reprieve_stats;
 
 REPRIEVE_API reprieve_status reprieve_get_stats(int device, reprieve_stats* out);

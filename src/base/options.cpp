@@ -325,8 +325,8 @@ bool apply_environment(Options& options, const char* const* environment, std::ve
     }
     const Entry* entry = find_entry(name);
     if (entry == nullptr || environment_name(entry->name) != variable) {
-      warnings.push_back(fmt::format("unknown variable {}; the nearest is {}", variable,
-                                     environment_name(nearest_option(name))));
+      warnings.push_back(
+          fmt::format("unknown variable {}; the nearest is {}", variable, environment_name(nearest_option(name))));
       continue;
     }
     const std::string_view value = line.substr(equals + 1);

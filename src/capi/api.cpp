@@ -13,9 +13,7 @@
 namespace reprieve::capi {
 namespace {
 
-device::Stream to_stream(reprieve_stream stream) {
-  return device::Stream{reinterpret_cast<std::uintptr_t>(stream)};
-}
+device::Stream to_stream(reprieve_stream stream) { return device::Stream{reinterpret_cast<std::uintptr_t>(stream)}; }
 
 reprieve_status invalid(std::string text) {
   return report(failure(Errc::invalid_argument, "invalid argument"), std::move(text));
@@ -74,7 +72,8 @@ reprieve_status with_block(void* ptr, F&& body) {
     if (runtime == nullptr) return report(status, std::move(reason));
   }
   const Status status = body(runtime->addresses());
-  if (status.ok()) [[likely]] return REPRIEVE_OK;
+  if (status.ok()) [[likely]]
+    return REPRIEVE_OK;
   return report(status, fmt::format("{:#x}: {}", reinterpret_cast<std::uintptr_t>(ptr), status.what));
 }
 
@@ -86,7 +85,8 @@ reprieve_status with_block(void* ptr, F&& body) {
   if (runtime != nullptr && static_cast<unsigned>(device) < Runtime::max_devices) [[likely]] {
     if (memory::Allocator* const allocator = runtime->if_open(device); allocator != nullptr) [[likely]] {
       const Status status = allocator->allocate(to_stream(stream), pool, bytes, out);
-      if (status.ok()) [[likely]] return REPRIEVE_OK;
+      if (status.ok()) [[likely]]
+        return REPRIEVE_OK;
       return report_allocation(status, *allocator, bytes);
     }
   }
@@ -206,8 +206,7 @@ reprieve_status reprieve_record_stream(void* ptr, reprieve_stream stream) {
 }
 
 reprieve_status reprieve_pin_backing(void* ptr) {
-  return with_block(ptr,
-                    [&](memory::AddressMap& addresses) { return memory::Allocator::pin_backing(addresses, ptr); });
+  return with_block(ptr, [&](memory::AddressMap& addresses) { return memory::Allocator::pin_backing(addresses, ptr); });
 }
 
 reprieve_status reprieve_pool_create(int device, unsigned flags, reprieve_pool* out) {
@@ -229,8 +228,8 @@ reprieve_status reprieve_pool_destroy(int device, reprieve_pool pool) {
 reprieve_status reprieve_empty_cache(int device) { return reprieve_trim(device, 0); }
 
 reprieve_status reprieve_trim(int device, size_t keep_bytes) {
-  return with_devices(
-      device, [&](memory::Allocator& allocator) { return report(allocator.trim(keep_bytes), &allocator); });
+  return with_devices(device,
+                      [&](memory::Allocator& allocator) { return report(allocator.trim(keep_bytes), &allocator); });
 }
 
 reprieve_status reprieve_set_limit(int device, size_t bytes) {

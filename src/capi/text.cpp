@@ -26,12 +26,13 @@ std::string out_of_memory_text(memory::Allocator& allocator, std::uint64_t bytes
   const std::uint64_t reserved = unsigned_of(stats.reserved_bytes.current);
   const std::uint64_t allocated = unsigned_of(stats.metrics[memory::allocated_bytes].current);
   const std::uint64_t waiting = unsigned_of(stats.metrics[memory::active_bytes].current) - allocated;
-  std::string text = fmt::format(
-      "CUDA out of memory. Tried to allocate {}. GPU {} has a total capacity of {} of which {} is free.",
-      format_bytes(bytes), properties.ordinal, format_bytes(total_bytes), format_bytes(free_bytes));
+  std::string text =
+      fmt::format("CUDA out of memory. Tried to allocate {}. GPU {} has a total capacity of {} of which {} is free.",
+                  format_bytes(bytes), properties.ordinal, format_bytes(total_bytes), format_bytes(free_bytes));
   if (allocator.limit() != 0) text += fmt::format(" The limit is {}.", format_bytes(allocator.limit()));
   text += fmt::format(
-      " reprieve has reserved {}: {} allocated, {} freed but in use on other streams, {} free in pieces that do not fit.",
+      " reprieve has reserved {}: {} allocated, {} freed but in use on other streams, {} free in pieces that do not "
+      "fit.",
       format_bytes(reserved), format_bytes(allocated), format_bytes(waiting),
       format_bytes(reserved - allocated - waiting));
   return text;

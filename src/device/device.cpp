@@ -5,12 +5,13 @@
 namespace reprieve::device {
 namespace {
 
+// clang-format off
 constexpr std::array<const char*, call_kinds> call_names = {
-    "reserve",      "unreserve",      "create",        "release",          "map",
-    "set_access",   "unmap",          "memory_info",   "event_create",     "event_destroy",
-    "event_record", "event_record_all", "event_query", "event_wait",       "stream_create",
-    "stream_destroy", "stream_synchronize", "stream_wait", "is_capturing", "copy",
-    "fill"};
+  "reserve", "unreserve", "create", "release", "map", "set_access", "unmap", "memory_info", "event_create",
+  "event_destroy", "event_record", "event_record_all", "event_query", "event_wait", "stream_create", "stream_destroy",
+  "stream_synchronize", "stream_wait", "is_capturing", "copy", "fill",
+};
+// clang-format on
 
 std::uint64_t wall_clock_ns() {
   return static_cast<std::uint64_t>(

@@ -43,10 +43,10 @@
 
 namespace reprieve::device {
 
-using Address = std::uint64_t;               // a device address; on every supported platform also a host pointer's value
-enum class Stream : std::uintptr_t {};       // a CUstream's value
-enum class Event : std::uintptr_t {};        // a CUevent's value
-enum class Handle : std::uint64_t {};        // a CUmemGenericAllocationHandle
+using Address = std::uint64_t;          // a device address; on every supported platform also a host pointer's value
+enum class Stream : std::uintptr_t {};  // a CUstream's value
+enum class Event : std::uintptr_t {};   // a CUevent's value
+enum class Handle : std::uint64_t {};   // a CUmemGenericAllocationHandle
 
 inline constexpr Stream legacy_stream{0};      // also CU_STREAM_LEGACY (1): normalize() makes them one
 inline constexpr Stream per_thread_stream{2};  // CU_STREAM_PER_THREAD: another stream in every thread
@@ -55,11 +55,13 @@ constexpr Stream normalize(Stream s) { return s == Stream{1} ? legacy_stream : s
 enum class Location : std::uint8_t { device, host };
 
 // Every kind of call, for counts, costs and injected failures.
+// clang-format off
 enum class Call : std::uint8_t {
   reserve, unreserve, create, release, map, set_access, unmap, memory_info, event_create, event_destroy, event_record,
   event_record_all, event_query, event_wait, stream_create, stream_destroy, stream_synchronize, stream_wait,
   is_capturing, copy, fill,
 };
+// clang-format on
 inline constexpr std::size_t call_kinds = static_cast<std::size_t>(Call::fill) + 1;
 const char* call_name(Call call);  // "reserve", "create", …
 
@@ -67,8 +69,8 @@ struct Properties {
   int ordinal = 0;
   std::string name;
   std::size_t total_bytes = 0;
-  std::size_t granularity = 0;   // of handles and mappings
-  bool context_events = false;   // event_record_all works
+  std::size_t granularity = 0;  // of handles and mappings
+  bool context_events = false;  // event_record_all works
 };
 
 struct CallStats {

@@ -28,7 +28,8 @@ bool within_allowances(const Counters& counters, const Range& range, std::uint64
 
 // Whether freeing it does: it becomes split memory, unless its whole segment is free then.
 bool free_within_allowances(const Counters& counters, const Range& range) {
-  if (counters.split_fits(static_cast<std::int64_t>(range.size))) [[likely]] return true;
+  if (counters.split_fits(static_cast<std::int64_t>(range.size))) [[likely]]
+    return true;
   const auto is_free = [](const Range* neighbour) {
     return neighbour != nullptr && neighbour->state == RangeState::free;
   };
@@ -48,7 +49,7 @@ Allocator::Allocator(device::Device& device, AddressMap& addresses, const Settin
       events_(device) {}
 
 inline void Allocator::commit(Pool& pool, Arena& arena, Range* range, std::uint64_t size, std::uint64_t requested,
-                       void** out) {
+                              void** out) {
   range = arena.take(range, size, requested);
   addresses_.find(range->address)->block_slot(range->address) = range;
   pool.counters.allocated(static_cast<std::int64_t>(requested), static_cast<std::int64_t>(size));
@@ -199,7 +200,8 @@ Status Allocator::allocate_slow(Pool& pool, PoolId id, std::uint64_t requested, 
 
 // Locks the pool in whose addresses `ptr` lies and looks for a live block that begins there. Without one, nothing stays
 // locked; `owner` is the pool whose addresses they are, null if nobody's.
-[[gnu::always_inline]] inline Allocator::Found Allocator::lock_live(const AddressMap& addresses, void* ptr, Pool*& owner) {
+[[gnu::always_inline]] inline Allocator::Found Allocator::lock_live(const AddressMap& addresses, void* ptr,
+                                                                    Pool*& owner) {
   const auto at = reinterpret_cast<Address>(ptr);
   Span* const span = addresses.find(at);
   if (span == nullptr || at >= span->base + span->bytes || at < span->base) {
@@ -228,11 +230,14 @@ inline void Allocator::commit_free(Pool& pool, Arena& arena, Span& span, Range* 
 [[gnu::flatten]] Status Allocator::free(AddressMap& addresses, void* ptr) {
   Pool* owner = nullptr;
   const Found found = lock_live(addresses, ptr, owner);
-  if (found.range == nullptr) [[unlikely]] return invalid_free(addresses, owner);
+  if (found.range == nullptr) [[unlikely]]
+    return invalid_free(addresses, owner);
   Pool& pool = *found.pool;
-  if (found.range->block.uses != nullptr) [[unlikely]] return free_used(found, nullptr);
+  if (found.range->block.uses != nullptr) [[unlikely]]
+    return free_used(found, nullptr);
   const bool within = free_within_allowances(pool.counters, *found.range);
-  if (!within && !pool.sole) [[unlikely]] return free_at_peak(found);
+  if (!within && !pool.sole) [[unlikely]]
+    return free_at_peak(found);
   commit_free(pool, *found.arena, *found.span, found.range);
   if (!within) pool.counters.raise_allowances();
   pool.lock.unlock();
@@ -318,8 +323,7 @@ Status Allocator::record_stream(AddressMap& addresses, void* ptr, Stream stream)
   const std::unique_lock<PoolLock> lock(found.pool->lock, std::adopt_lock);
   if (use == found.pool->key.stream) return success();
   if (use.thread != 0 && !owner->allocator.device_.properties().context_events) {
-    return failure(Errc::not_supported,
-                   "recording a per-thread default stream needs a driver for CUDA 12.5 or newer");
+    return failure(Errc::not_supported, "recording a per-thread default stream needs a driver for CUDA 12.5 or newer");
   }
   try {
     if (found.range->block.uses == nullptr) found.range->block.uses = new Uses;

@@ -115,7 +115,8 @@ class Allocator {
   Pool* find_pool(Stream stream, PoolId id) {
     stream = device::normalize(stream);
     CachedPool& cached = cached_pool(id_, stream, id);
-    if (cached.allocator == id_ && cached.stream == stream && cached.id == id) [[likely]] return cached.pool;
+    if (cached.allocator == id_ && cached.stream == stream && cached.id == id) [[likely]]
+      return cached.pool;
     return find_pool_slowly(stream, id, cached);
   }
   [[gnu::noinline, gnu::cold]] Pool* find_pool_slowly(Stream stream, PoolId id, CachedPool& cached);
@@ -123,7 +124,8 @@ class Allocator {
   void recycle(Pool& pool);
 
   // ---- allocator.cpp ----
-  [[gnu::noinline, gnu::cold]] Status allocate_slow(Pool& pool, PoolId id, std::uint64_t requested, std::uint64_t size, void** out);
+  [[gnu::noinline, gnu::cold]] Status allocate_slow(Pool& pool, PoolId id, std::uint64_t requested, std::uint64_t size,
+                                                    void** out);
   void commit(Pool& pool, Arena& arena, Range* range, std::uint64_t size, std::uint64_t requested, void** out);
   struct Found {
     Pool* pool = nullptr;  // locked, where a live block was found
@@ -140,8 +142,7 @@ class Allocator {
 
   // ---- growth.cpp: mutex_ and the pool's lock held ----
   Status grow(Pool& pool, Arena& arena, std::uint64_t size);
-  Status plan_growth(Pool& pool, Arena& arena, std::uint64_t size, std::uint64_t most_new, bool may_move,
-                     Plan& plan);
+  Status plan_growth(Pool& pool, Arena& arena, std::uint64_t size, std::uint64_t most_new, bool may_move, Plan& plan);
   Status execute(Pool& pool, Arena& arena, Plan& plan);
   Status add_span(Arena& arena, std::uint64_t least_bytes);
   std::uint64_t creatable();
@@ -151,9 +152,9 @@ class Allocator {
   Status mark(StreamRef stream, MarkRef& out);
   bool capturing(StreamRef stream, Status& status);  // needs no lock
   void note(const Status& status);
-  void finish_deferred(Pool& pool);     // the pool's lock held
+  void finish_deferred(Pool& pool);  // the pool's lock held
   void finish_limbo(Pool& pool);
-  void refresh_probe(Pool& pool);       // the pool's lock held
+  void refresh_probe(Pool& pool);  // the pool's lock held
   void collect(Pool* locked);
   MarkRef unfinished(Pool* locked);
   void send_back(Pool& pool, std::uint64_t most_bytes);  // the pool's lock held
@@ -180,17 +181,17 @@ class Allocator {
   std::map<PoolId, bool> private_pools_;  // id to: for graphs
   PoolId next_pool_ = 1;
   std::vector<std::unique_ptr<Chunk>> chunks_;
-  Status trouble_;  // the first device error since something began to look for memory
+  Status trouble_;                           // the first device error since something began to look for memory
   std::vector<StaleMapping> failed_unmaps_;  // tried again whenever memory is short
   std::vector<Chunk*> failed_releases_;
   std::size_t closed_pools_ = 0;
 
   std::array<std::int64_t, metric_count> peaks_{};  // valid while there are several pools
   std::size_t first_dealt_ = 0;
-  std::int64_t doomed_bytes_ = 0;                   // reserved, but on their way back to the driver
+  std::int64_t doomed_bytes_ = 0;  // reserved, but on their way back to the driver
   Counter reserved_;
   Counter segments_;
-  Stats accumulated_base_;  // what `allocated` and `freed` had reached when they were last reset
+  Stats accumulated_base_;             // what `allocated` and `freed` had reached when they were last reset
   std::uint64_t driver_free_ = 0;      // what may still be taken where there is no limit, as last asked
   std::int64_t driver_free_left_ = 0;  // taken until the driver is asked again
   std::int64_t limbo_bytes_ = 0;

@@ -12,11 +12,11 @@ struct Chunk {
   device::Handle handle{};
   std::uint64_t bytes = 0;
   device::Location location = device::Location::device;
-  device::Address home = 0;   // 0: none, it only waits to be released
+  device::Address home = 0;    // 0: none, it only waits to be released
   std::uint32_t mappings = 0;  // home and stale ones
   std::size_t index = 0;       // in the allocator's list
-  bool pinned = false;        // registered or exported: never gets another home
-  bool doomed = false;        // goes back to the driver with its last mapping
+  bool pinned = false;         // registered or exported: never gets another home
+  bool doomed = false;         // goes back to the driver with its last mapping
 };
 
 }  // namespace reprieve::memory

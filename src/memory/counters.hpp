@@ -33,8 +33,8 @@ class Counters {
 
   // Whether an allocation stays within the allowances.
   bool fits(std::int64_t requested, std::int64_t size) const {
-    return requested_.current() + requested <= ceiling_requested_ && allocated_.current() + size <= ceiling_allocated_ &&
-           count_.current() + 1 <= ceiling_count_;
+    return requested_.current() + requested <= ceiling_requested_ &&
+           allocated_.current() + size <= ceiling_allocated_ && count_.current() + 1 <= ceiling_count_;
   }
   void allocated(std::int64_t requested, std::int64_t size) {
     requested_.rise(requested);

@@ -82,7 +82,7 @@ Status Allocator::grow(Pool& pool, Arena& arena, std::uint64_t size) {
     std::size_t free_bytes = 0;
     std::size_t total_bytes = 0;
     const bool answered = attempt == 0 && device_.memory_info(free_bytes, total_bytes).ok();
-    most_new = answered ? std::min<std::uint64_t>(most_new, free_bytes) : 0;
+    most_new = answered ? std::min<std::uint64_t>(creatable(), free_bytes) : 0;
   }
 }
 
@@ -103,8 +103,7 @@ Status Allocator::plan_growth(Pool& pool, Arena& arena, std::uint64_t size, std:
 
   std::int64_t active = static_cast<std::int64_t>(size);
   for (const auto& each : pools_) active += each->counters.current(active_bytes);
-  const std::int64_t peak =
-      std::max(active, pool.sole ? pool.counters.allowance(active_bytes) : peaks_[active_bytes]);
+  const std::int64_t peak = std::max(active, pool.sole ? pool.counters.allowance(active_bytes) : peaks_[active_bytes]);
   const auto soft_cap = static_cast<std::int64_t>(static_cast<double>(peak) * (1 + settings_.growth_slack));
   const bool within_slack = reserved_.current + static_cast<std::int64_t>(missing) <= soft_cap;
   plan.bytes = missing;
@@ -218,8 +217,8 @@ Status Allocator::execute(Pool& pool, Arena& arena, Plan& plan) {
     at += piece.bytes;
   }
   if (status.ok()) status = device_.set_access(begin, plan.bytes);
-  const bool moves_own = std::any_of(plan.pieces.begin(), plan.pieces.end(),
-                                     [&](const Piece& piece) { return piece.owner == &pool; });
+  const bool moves_own =
+      std::any_of(plan.pieces.begin(), plan.pieces.end(), [&](const Piece& piece) { return piece.owner == &pool; });
   if (status.ok() && moves_own) status = mark(pool.stream, batch.mark);
   if (!status.ok()) {
     if (at < begin + plan.bytes) span.holes.add(at, begin + plan.bytes - at);
@@ -235,8 +234,7 @@ Status Allocator::execute(Pool& pool, Arena& arena, Plan& plan) {
   for (const Piece& piece : plan.pieces) {
     if (piece.owner != nullptr) moved.push_back(&piece);
   }
-  std::sort(moved.begin(), moved.end(),
-            [](const Piece* a, const Piece* b) { return a->chunk->home > b->chunk->home; });
+  std::sort(moved.begin(), moved.end(), [](const Piece* a, const Piece* b) { return a->chunk->home > b->chunk->home; });
   for (const Piece* piece : moved) {
     Span& old_span = *addresses_.find(piece->chunk->home);
     old_span.arena.load(std::memory_order_relaxed)->detach(piece->from, *piece->chunk, old_span);

@@ -19,8 +19,8 @@ class LazyArray {
 
   // Throws std::bad_alloc where the process has no addresses left.
   explicit LazyArray(std::size_t count) : count_(count) {
-    void* mapped = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* mapped =
+        mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) throw std::bad_alloc();
     data_ = static_cast<T*>(mapped);
   }

@@ -17,7 +17,6 @@ namespace reprieve::memory {
 class Allocator;
 using PoolId = std::uint64_t;  // 0: the default pool of a stream
 
-
 // What a pool serves instead of its own id while no allocation may take the quick way.
 inline constexpr PoolId closed_pool = ~PoolId{0};   // destroyed
 inline constexpr PoolId dormant_pool = ~PoolId{1};  // its stream was forgotten
@@ -79,9 +78,9 @@ struct alignas(64) Pool {
   std::deque<DeferredFree> deferred;
 
   // Under the allocator's mutex alone:
-  std::deque<LimboBatch> limbo;       // in the order of the stream
-  std::uint64_t finished = 0;         // frees up to here are over on the GPU as well
-  MarkRef probe;                      // marks the frees up to probe_sequence
+  std::deque<LimboBatch> limbo;  // in the order of the stream
+  std::uint64_t finished = 0;    // frees up to here are over on the GPU as well
+  MarkRef probe;                 // marks the frees up to probe_sequence
   std::uint64_t probe_sequence = 0;
 };
 

@@ -18,7 +18,8 @@ namespace reprieve::memory {
 class PoolLock {
  public:
   void lock() {
-    if (state_.exchange(1, std::memory_order_acquire) == 0) [[likely]] return;
+    if (state_.exchange(1, std::memory_order_acquire) == 0) [[likely]]
+      return;
     lock_contended();
   }
 
@@ -28,7 +29,8 @@ class PoolLock {
 
   void unlock() {
     state_.store(0, std::memory_order_release);
-    if (parked_.load(std::memory_order_relaxed) != 0) [[unlikely]] wake_one();
+    if (parked_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      wake_one();
   }
 
  private:
@@ -47,7 +49,9 @@ class PoolLock {
     }
   }
 
-  [[gnu::noinline, gnu::cold]] void wake_one() { syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }
+  [[gnu::noinline, gnu::cold]] void wake_one() {
+    syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  }
 
   std::atomic<std::uint32_t> state_{0};
   std::atomic<std::uint32_t> parked_{0};

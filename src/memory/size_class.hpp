@@ -10,9 +10,9 @@
 
 namespace reprieve::memory {
 
-inline constexpr std::uint64_t block_unit = 512;             // alignment and granularity of blocks
-inline constexpr std::uint64_t page_bytes = 2ULL << 20;      // granularity of chunks and mappings
-inline constexpr std::uint64_t small_block_max = 1ULL << 20; // larger blocks live in the large arena
+inline constexpr std::uint64_t block_unit = 512;              // alignment and granularity of blocks
+inline constexpr std::uint64_t page_bytes = 2ULL << 20;       // granularity of chunks and mappings
+inline constexpr std::uint64_t small_block_max = 1ULL << 20;  // larger blocks live in the large arena
 
 constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 constexpr std::uint64_t round_down(std::uint64_t bytes, std::uint64_t unit) { return bytes / unit * unit; }

@@ -30,8 +30,9 @@ void refuses(std::string_view name, std::string_view value, const std::string& a
   EXPECT_EQ(parsed.error, std::string(name) + ": '" + std::string(value) + "' is not accepted: " + accepted);
 }
 
-const std::string size_from_32 = "0, or a size such as 24GiB or 512MiB from 32.00 MiB, or a part of the device such as "
-                                 "0.8 or 80%";
+const std::string size_from_32 =
+    "0, or a size such as 24GiB or 512MiB from 32.00 MiB, or a part of the device such as "
+    "0.8 or 80%";
 
 TEST(Options, Defaults) {
   const Options options = default_options();

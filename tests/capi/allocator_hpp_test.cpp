@@ -103,7 +103,8 @@ TEST_F(AllocatorHppTest, BlocksAndStreams) {
   reprieve::deallocate_on(raw, b);
   EXPECT_THROW(block.record_stream(b), reprieve::invalid_argument);  // owns none now
   reprieve::forget_stream(a, 0);
-  EXPECT_THROW(reprieve::forget_stream(reinterpret_cast<reprieve_stream>(pointer(0x99)), 0), reprieve::invalid_argument);
+  EXPECT_THROW(reprieve::forget_stream(reinterpret_cast<reprieve_stream>(pointer(0x99)), 0),
+               reprieve::invalid_argument);
 }
 
 TEST_F(AllocatorHppTest, Pools) {
@@ -116,9 +117,7 @@ TEST_F(AllocatorHppTest, Pools) {
   second = std::move(first);
   EXPECT_EQ(second.id(), id);
   EXPECT_EQ(first.id(), 0U);  // NOLINT(bugprone-use-after-move): what is left is stated
-  {
-    const reprieve::pool gone(std::move(second));
-  }
+  { const reprieve::pool gone(std::move(second)); }
   EXPECT_THROW(reprieve::block(KiB, 0, nullptr, id), reprieve::invalid_argument);
   EXPECT_EQ(live(), 1);  // outlives its pool
 }

@@ -13,10 +13,11 @@ using simgpu::Code;
 
 // What the allocator itself calls.
 constexpr std::array failing_calls = {
-    Call::reserve,      Call::unreserve,    Call::create,      Call::create,     Call::create,
-    Call::release,      Call::map,          Call::map,         Call::set_access, Call::set_access,
-    Call::unmap,        Call::unmap,        Call::memory_info, Call::event_create, Call::event_destroy,
-    Call::event_record, Call::event_record_all, Call::event_query, Call::event_wait, Call::is_capturing};
+    Call::reserve,          Call::unreserve,    Call::create,        Call::create,
+    Call::create,           Call::release,      Call::map,           Call::map,
+    Call::set_access,       Call::set_access,   Call::unmap,         Call::unmap,
+    Call::memory_info,      Call::event_create, Call::event_destroy, Call::event_record,
+    Call::event_record_all, Call::event_query,  Call::event_wait,    Call::is_capturing};
 
 }  // namespace
 
@@ -187,19 +188,13 @@ Instruction Generator::next(const World& world) {
     case Op::reallocate:
     case Op::free_on:
     case Op::record_stream:
-    case Op::pin_backing:
-      out.slot = slot(world);
-      return out;
-    case Op::free_again:
-      out.slot = static_cast<std::uint32_t>(below(slots));
-      return out;
+    case Op::pin_backing: out.slot = slot(world); return out;
+    case Op::free_again: out.slot = static_cast<std::uint32_t>(below(slots)); return out;
     case Op::free_interior:
       out.slot = slot(world);
       out.n = one_in(2) ? memory::block_unit - 1 : random_();
       return out;
-    case Op::free_unknown:
-      out.n = one_in(2) ? below(1 << 20) : random_() >> 16;
-      return out;
+    case Op::free_unknown: out.n = one_in(2) ? below(1 << 20) : random_() >> 16; return out;
     case Op::write:
     case Op::read:
       out.slot = slot(world);
@@ -210,26 +205,18 @@ Instruction Generator::next(const World& world) {
       out.other = static_cast<std::uint32_t>(below(2));
       out.n = one_in(4) ? 0 : below(300'000);
       return out;
-    case Op::order:
-      out.other = stream();
-      return out;
-    case Op::advance:
-      out.n = log_uniform(100, 2'000'000);
-      return out;
+    case Op::order: out.other = stream(); return out;
+    case Op::advance: out.n = log_uniform(100, 2'000'000); return out;
     case Op::empty_cache:
     case Op::trim:
       out.slot = static_cast<std::uint32_t>(below(2));
       out.n = out.op == Op::trim ? below(setup_.device_bytes) : 0;
       return out;
-    case Op::set_limit:
-      out.n = limit(world);
-      return out;
+    case Op::set_limit: out.n = limit(world); return out;
     case Op::set_capacity:
       out.n = one_in(2) ? setup_.device_bytes : setup_.device_bytes / 4 * (1 + below(4));
       return out;
-    case Op::set_foreign_use:
-      out.n = one_in(2) ? 0 : below(setup_.device_bytes);
-      return out;
+    case Op::set_foreign_use: out.n = one_in(2) ? 0 : below(setup_.device_bytes); return out;
     case Op::create_pool:
     case Op::destroy_pool:
     case Op::replay_graph:
@@ -237,9 +224,7 @@ Instruction Generator::next(const World& world) {
       out.n = below(2);
       return out;
     case Op::begin_capture:
-    case Op::switch_thread:
-      out.n = below(3);
-      return out;
+    case Op::switch_thread: out.n = below(3); return out;
     default: return out;
   }
 }

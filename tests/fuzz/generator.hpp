@@ -40,7 +40,7 @@ class Generator {
   unsigned weight_sum_ = 0;
   std::size_t most_blocks_ = 0;
   std::uint64_t largest_ = 0;
-  unsigned small_share_ = 0;               // of sizes, in percent
+  unsigned small_share_ = 0;                // of sizes, in percent
   std::vector<std::uint64_t> usual_sizes_;  // from which most are taken
   std::vector<std::uint32_t> streams_;
   bool pools_ = false;

@@ -12,31 +12,31 @@
 
 namespace reprieve::fuzz {
 
-inline constexpr std::uint32_t slots = 512;       // places for blocks; every instruction on a block names its slot
-inline constexpr std::uint32_t pool_slots = 4;    // places for private pools; as an argument 1 to 4, 0: the default pool
+inline constexpr std::uint32_t slots = 512;     // places for blocks; every instruction on a block names its slot
+inline constexpr std::uint32_t pool_slots = 4;  // places for private pools; as an argument 1 to 4, 0: the default pool
 inline constexpr std::uint32_t threads = 3;
 // Streams of one device, by their number there: 0 legacy, 1 legacy by its other handle, 2 the per-thread default stream
 // of whichever thread runs the instruction, then streams made by the program. Stream s is number s % 6 of device s / 6.
 inline constexpr std::uint32_t device_streams = 6;
 
 enum class Op : std::uint8_t {
-  allocate,           // slot, stream, other: pool, n: bytes
-  reallocate,         // slot: freed and allocated again at once with its size, which must not fail
-  free,               // slot; n 1: without ordering the block's stream behind the others that use it, if these are recorded
-  free_on,            // slot, stream
-  free_again,         // slot: the address that was freed last in it
-  free_interior,      // slot, n: distance from the block's beginning
-  free_unknown,       // n: the address
-  record_stream,      // slot, stream
-  write,              // slot, stream, other 1: record_stream if the stream is not the block's, n: duration in ns
-  read,               // as write
-  order,              // stream waits for what is queued on stream `other`
-  advance,            // n: ns
-  synchronize,        // stream: its device, with the host
-  synchronize_stream, // stream
-  hold,               // stream
-  resume,             // stream
-  fail,               // slot: simgpu::Call, stream: after how many, other: how many, n: code
+  allocate,       // slot, stream, other: pool, n: bytes
+  reallocate,     // slot: freed and allocated again at once with its size, which must not fail
+  free,           // slot; n 1: without ordering the block's stream behind the others that use it, if these are recorded
+  free_on,        // slot, stream
+  free_again,     // slot: the address that was freed last in it
+  free_interior,  // slot, n: distance from the block's beginning
+  free_unknown,   // n: the address
+  record_stream,  // slot, stream
+  write,          // slot, stream, other 1: record_stream if the stream is not the block's, n: duration in ns
+  read,           // as write
+  order,          // stream waits for what is queued on stream `other`
+  advance,        // n: ns
+  synchronize,    // stream: its device, with the host
+  synchronize_stream,  // stream
+  hold,                // stream
+  resume,              // stream
+  fail,                // slot: simgpu::Call, stream: after how many, other: how many, n: code
   clear_failures,
   empty_cache,        // stream: the device
   trim,               // stream: the device, n: bytes

@@ -18,7 +18,7 @@ struct Recording {
   Setup setup;
   std::size_t count = 0;
   Instruction instructions[most];
-  char kind[64];   // of the first difference; empty where there is none
+  char kind[64];  // of the first difference; empty where there is none
   char text[512];
 };
 

@@ -28,6 +28,7 @@ struct Lane {
   bool held = false;
   bool known = false;  // the allocator has been asked for memory on it
   bool capturing = false;
+  bool capture_hidden = false;  // when it began, the allocator could not know of it
   std::uint32_t capture_thread = nobody;
   simgpu::CaptureMode capture_mode{};
 };
@@ -38,13 +39,13 @@ struct Block {
   std::uint64_t bytes = 0;
   int device = 0;
   LaneId home = 0;
-  LaneId holder = 0;             // where its latest use was queued, or what has been ordered behind that
-  std::uint32_t pool = 0;        // slot of a private pool, 0: none
-  std::uint64_t pool_serial = 0; // of the pool that was there then
-  std::vector<LaneId> foreign;   // other lanes that used it since `home` was last ordered behind all uses
-  std::vector<LaneId> recorded;  // lanes named to record_stream
-  std::uint64_t value = 0;       // what it holds in the places that are looked at; 0: never written
-  bool orphan = false;           // a lane of it has been destroyed: it can only be freed
+  LaneId holder = 0;              // where its latest use was queued, or what has been ordered behind that
+  std::uint32_t pool = 0;         // slot of a private pool, 0: none
+  std::uint64_t pool_serial = 0;  // of the pool that was there then
+  std::vector<LaneId> foreign;    // other lanes that used it since `home` was last ordered behind all uses
+  std::vector<LaneId> recorded;   // lanes named to record_stream
+  std::uint64_t value = 0;        // what it holds in the places that are looked at; 0: never written
+  bool orphan = false;            // a lane of it has been destroyed: it can only be freed
 
   std::uint64_t size() const { return memory::round_up(bytes, memory::block_unit); }
   bool all_recorded(LaneId besides) const {
@@ -92,9 +93,9 @@ struct DeviceShadow {
   std::uint64_t foreign_use = 0;
   std::uint64_t most_allowed = 0;  // what may have been reserved at most, since the peak was reset
   std::int64_t reserved_peak = 0;
-  bool pinned = false;         // some chunk never leaves any more
-  bool private_used = false;   // private pools have had memory of it
-  bool may_be_stuck = false;   // a deferred free may hang on a stream that no event can mark
+  bool pinned = false;        // some chunk never leaves any more
+  bool private_used = false;  // private pools have had memory of it
+  bool may_be_stuck = false;  // a deferred free may hang on a stream that no event can mark
 
   // The pages that live blocks lie on, in bytes.
   std::uint64_t live_page_bytes() const {

@@ -22,8 +22,13 @@ simgpu::Config machine_config(const Setup& setup) {
 }  // namespace
 
 World::World(const Setup& setup, Workers& workers)
-    : setup_(setup), workers_(workers), machine_(machine_config(setup)), blocks_(slots), freed_at_(slots),
-      used_index_(slots), pools_(pool_slots + 1) {
+    : setup_(setup),
+      workers_(workers),
+      machine_(machine_config(setup)),
+      blocks_(slots),
+      freed_at_(slots),
+      used_index_(slots),
+      pools_(pool_slots + 1) {
   device::SimBackend backend(machine_);
   devices_.resize(static_cast<std::size_t>(setup.devices));
   numbered_.resize(devices_.size() * device_streams);
@@ -128,9 +133,7 @@ void World::dispatch(const Instruction& i) {
     }
     case Op::write: return use(i, true);
     case Op::read: return use(i, false);
-    case Op::order:
-      order(lane_of(i.stream), lane_of(i.other));
-      return;
+    case Op::order: order(lane_of(i.stream), lane_of(i.other)); return;
     case Op::empty_cache:
     case Op::trim: return trim(i);
     case Op::create_pool:
@@ -179,12 +182,8 @@ void World::steer(const Instruction& i) {
       if (machine_.used_bytes(ordinal) > before) fail("limit", "a new limit made reserved memory grow");
       return;
     }
-    case Op::set_capacity:
-      on.shadow.capacity = i.n;
-      return machine_.set_capacity(ordinal, i.n);
-    case Op::set_foreign_use:
-      on.shadow.foreign_use = i.n;
-      return machine_.set_foreign_use(ordinal, i.n);
+    case Op::set_capacity: on.shadow.capacity = i.n; return machine_.set_capacity(ordinal, i.n);
+    case Op::set_foreign_use: on.shadow.foreign_use = i.n; return machine_.set_foreign_use(ordinal, i.n);
     case Op::switch_thread:
       switched_ |= thread_ != i.n % threads;
       thread_ = static_cast<std::uint32_t>(i.n % threads);

@@ -69,9 +69,7 @@ class World {
   void dispatch(const Instruction& instruction);
   void steer(const Instruction& instruction);
   OneDevice& device_of(std::uint32_t stream) { return devices_[stream / device_streams % devices_.size()]; }
-  int ordinal_of(std::uint32_t stream) const {
-    return static_cast<int>(stream / device_streams % devices_.size());
-  }
+  int ordinal_of(std::uint32_t stream) const { return static_cast<int>(stream / device_streams % devices_.size()); }
 
   // ---- world_gpu.cpp: streams, work and captures ----
   LaneId add_lane(int device, simgpu::StreamId id, device::Stream handle);
@@ -117,7 +115,8 @@ class World {
   memory::AddressMap addresses_;
   std::vector<OneDevice> devices_;
   std::vector<Lane> lanes_;
-  std::vector<LaneId> numbered_;  // lanes of the created streams and the legacy ones, by stream number; per-thread: below
+  std::vector<LaneId>
+      numbered_;  // lanes of the created streams and the legacy ones, by stream number; per-thread: below
   std::vector<LaneId> per_thread_;  // device * threads + thread
   std::vector<std::optional<Block>> blocks_;
   std::vector<std::uint64_t> freed_at_;  // the address freed last, by slot

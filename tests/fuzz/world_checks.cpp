@@ -26,12 +26,13 @@ void World::check_totals(OneDevice& on) {
   check_total("allocations", stats.metrics[memory::allocations], shadow.allocations);
   const auto reserved = static_cast<std::int64_t>(machine_.used_bytes(on.device->properties().ordinal));
   if (stats.reserved_bytes.current != reserved) {
-    fail("stats reserved", fmt::format("{} bytes reserved, the device says {}", stats.reserved_bytes.current, reserved));
+    fail("stats reserved",
+         fmt::format("{} bytes reserved, the device says {}", stats.reserved_bytes.current, reserved));
   }
   const std::int64_t active = stats.metrics[memory::active_bytes].current;
   if (active < shadow.allocated.current || active > reserved) {
-    fail("stats active", fmt::format("{} bytes active, {} allocated, {} reserved", active, shadow.allocated.current,
-                                     reserved));
+    fail("stats active",
+         fmt::format("{} bytes active, {} allocated, {} reserved", active, shadow.allocated.current, reserved));
   }
   if (stats.reserved_bytes.peak < std::max(shadow.reserved_peak, reserved)) {
     fail("stats reserved", "the peak of reserved memory is below what was reserved");

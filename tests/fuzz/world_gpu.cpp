@@ -78,7 +78,9 @@ bool World::any_capturing() const {
 
 // An event of the whole context spoils a capture on a stream that the allocator has not heard of, or cannot ask about:
 // the default stream of another thread. There is no way for it to tell.
-bool World::hidden(const Lane& lane) const { return !lane.known || (lane.thread != nobody && switched_); }
+bool World::hidden(const Lane& lane) const {
+  return !lane.known || lane.capture_hidden || (lane.thread != nobody && switched_);
+}
 
 bool World::any_hidden_capture() const {
   return std::any_of(lanes_.begin(), lanes_.end(), [&](const Lane& lane) { return lane.capturing && hidden(lane); });
@@ -145,8 +147,7 @@ void World::use(const Instruction& instruction, bool write) {
 }
 
 bool World::record(Block& block, LaneId lane, device::Stream handle) {
-  const Status status =
-      memory::Allocator::record_stream(addresses_, reinterpret_cast<void*>(block.address), handle);
+  const Status status = memory::Allocator::record_stream(addresses_, reinterpret_cast<void*>(block.address), handle);
   const bool other_thread = lanes_[lane].thread != nobody && lane != block.home;
   if (other_thread && !setup_.context_events) {
     if (!status.is(Errc::not_supported)) fail("record_stream", "a stream that cannot be recorded was");
@@ -176,6 +177,7 @@ void World::begin_capture(const Instruction& instruction) {
   lane.capturing = true;
   lane.capture_thread = thread_;
   lane.capture_mode = mode;
+  lane.capture_hidden = hidden(lane);
 }
 
 void World::end_capture(LaneId id) {
@@ -183,8 +185,9 @@ void World::end_capture(LaneId id) {
   if (!lane.capturing) return;
   if (lane.capture_mode != simgpu::CaptureMode::relaxed && lane.capture_thread != thread_) return;
   const simgpu::Code code = machine_.end_capture(lane.device, lane.id);
-  lane.capturing = false;
   const bool was_hidden = hidden(lane);
+  lane.capturing = false;
+  lane.capture_hidden = false;
   if (code != simgpu::Code::success && !was_hidden) {
     fail("capture", fmt::format("a capture ended with {}", simgpu::code_name(static_cast<std::int32_t>(code))));
   }

@@ -108,9 +108,9 @@ void World::check_refusal(OneDevice& on, std::uint64_t bytes, const Outcome& out
     return;
   }
   if (outcome.injected == 0 && must_fit(on, bytes)) {
-    fail("early oom", fmt::format("{} bytes were refused ({}), with {} reserved, of which blocks lie on {}", bytes,
-                                  status.what, machine_.used_bytes(on.device->properties().ordinal),
-                                  on.shadow.live_page_bytes()));
+    fail("early oom",
+         fmt::format("{} bytes were refused ({}), with {} reserved, of which blocks lie on {}", bytes, status.what,
+                     machine_.used_bytes(on.device->properties().ordinal), on.shadow.live_page_bytes()));
   }
 }
 
@@ -257,8 +257,8 @@ void World::pools(const Instruction& instruction) {
     return;
   }
   if (!pool.made) return;
-  const Outcome outcome = call(
-      [&] { return devices_[static_cast<std::size_t>(pool.device)].allocator->destroy_pool(pool.id); });
+  const Outcome outcome =
+      call([&] { return devices_[static_cast<std::size_t>(pool.device)].allocator->destroy_pool(pool.id); });
   if (pool.live != outcome.status.ok()) fail("pool", fmt::format("destroying a pool: {}", outcome.status.what));
   if (!pool.live && !outcome.status.is(Errc::invalid_argument)) fail("pool", "a pool that is gone was destroyed");
   pool.live = false;

@@ -55,8 +55,7 @@ class GpuStress : public ::testing::Test {
     std::array<std::uint8_t, 2 * sample> seen{};
     const std::uint64_t half = std::min(block.bytes / 2, sample);
     ASSERT_TRUE(device_->copy(address(seen.data()), address(block.at), half, stream).ok());
-    ASSERT_TRUE(
-        device_->copy(address(seen.data()) + half, address(block.at) + block.bytes - half, half, stream).ok());
+    ASSERT_TRUE(device_->copy(address(seen.data()) + half, address(block.at) + block.bytes - half, half, stream).ok());
     ASSERT_TRUE(device_->stream_synchronize(stream).ok());
     for (std::uint64_t i = 0; i < 2 * half; ++i) ASSERT_EQ(seen[i], block.value) << "byte " << i;
   }

@@ -80,8 +80,8 @@ class Course {
   }
 
  private:
-  // After each operation: it has succeeded, or failed as was injected (or for want of the memory that the course asks too
-  // much of), and the records agree.
+  // After each operation: it has succeeded, or failed as was injected (or, where that may be, for want of memory), and
+  // the records agree.
   bool check(Status status, bool may_be_too_much = false) {
     if (!status.ok() && !(may_be_too_much && status.is(Errc::out_of_memory))) {
       const Errc injected = code_ == Code::out_of_memory ? Errc::out_of_memory : Errc::device_error;
@@ -131,9 +131,9 @@ class Course {
 };
 
 constexpr device::Call fallible[] = {
-    device::Call::reserve,      device::Call::create,       device::Call::release,     device::Call::map,
-    device::Call::set_access,   device::Call::unmap,        device::Call::memory_info, device::Call::event_create,
-    device::Call::event_record, device::Call::event_query,  device::Call::event_wait,  device::Call::is_capturing,
+    device::Call::reserve,      device::Call::create,      device::Call::release,     device::Call::map,
+    device::Call::set_access,   device::Call::unmap,       device::Call::memory_info, device::Call::event_create,
+    device::Call::event_record, device::Call::event_query, device::Call::event_wait,  device::Call::is_capturing,
 };
 
 class FailuresTest : public ::testing::TestWithParam<device::Call> {};

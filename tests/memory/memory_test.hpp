@@ -19,8 +19,8 @@
 namespace reprieve {
 
 inline void PrintTo(Errc code, std::ostream* out) {
-  const char* const names[] = {"ok", "out_of_memory", "invalid_argument", "not_supported", "device_error",
-                               "host_memory"};
+  const char* const names[] = {"ok",           "out_of_memory", "invalid_argument", "not_supported",
+                               "device_error", "host_memory"};
   *out << names[static_cast<std::size_t>(code)];
 }
 
@@ -123,9 +123,7 @@ class MemoryTest : public ::testing::Test {
 
   std::uint64_t reserved() { return static_cast<std::uint64_t>(allocator->stats().reserved_bytes.current); }
   Counter metric(Metric m) { return allocator->stats().metrics[m]; }
-  std::uint64_t calls(device::Call call) const {
-    return opened->call_stats().count[static_cast<std::size_t>(call)];
-  }
+  std::uint64_t calls(device::Call call) const { return opened->call_stats().count[static_cast<std::size_t>(call)]; }
 
   static std::uint64_t address(void* ptr) { return reinterpret_cast<std::uint64_t>(ptr); }
   static simgpu::StreamId id(Stream on) { return static_cast<simgpu::StreamId>(on); }

@@ -34,8 +34,8 @@ TEST_F(PuzzlesTest, EveryOtherOfFour16ThenOne32) {
   for (void* block : {blocks[1], blocks[3], large}) free(block);
 }
 
-// 1,000 rounds: each frees six blocks of changing sizes, every fifth leaves a small one behind. Returns the peak of what
-// was asked for.
+// 1,000 rounds: each frees six blocks of changing sizes, every fifth leaves a small one behind. Returns the peak of the
+// bytes asked for.
 std::uint64_t interleave(const std::function<void*(std::uint64_t)>& alloc, const std::function<void(void*)>& free) {
   std::mt19937_64 random(11);
   std::vector<void*> kept;

@@ -72,8 +72,8 @@ TEST_F(RequestsTest, FreesOfWhatIsNoBlock) {
   const auto at = [](void* ptr, std::uint64_t offset) { return static_cast<char*>(ptr) + offset; };
 
   // In nobody's addresses: counted by the map.
-  for (void* stray : {static_cast<void*>(&local), reinterpret_cast<void*>(8), reinterpret_cast<void*>(~std::uint64_t{0}),
-                      reinterpret_cast<void*>(1ULL << 48)}) {
+  for (void* stray : {static_cast<void*>(&local), reinterpret_cast<void*>(8),
+                      reinterpret_cast<void*>(~std::uint64_t{0}), reinterpret_cast<void*>(1ULL << 48)}) {
     EXPECT_EQ(free_code(stray), Errc::invalid_argument);
   }
   EXPECT_EQ(addresses.strays, 4);
