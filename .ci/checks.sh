@@ -68,6 +68,19 @@ replay_step() {
   fi
 }
 
+# torch's pluggable allocator on the GPU, where torch is installed.
+torch_on_gpu() { in_root env REPRIEVE_LIBRARY_DIR="$root/build/release/lib" PYTHONPATH="$root/python_shim" \
+  "$venv/bin/python" -m pytest -p no:cacheprovider "$root/tests/python/test_torch_on_gpu.py"; }
+torch_step() {
+  local missing
+  missing=$(missing_modules "$venv/bin/python" pytest torch typer rich)
+  if [ -z "$missing" ]; then
+    test_step 'torch on the GPU' torch_on_gpu
+  else
+    skip 'torch on the GPU' "no Python modules $missing"
+  fi
+}
+
 run_tests() {
   local gpu=no shard=1/1
   while [ $# -gt 0 ]; do
@@ -87,7 +100,10 @@ run_tests() {
   if [ $gpu = only ]; then
     if build release; then
       test_step "GPU tests $shard" gpu_suite "$first" "$stride"
-      if [ "$first" = 1 ]; then replay_step; fi
+      if [ "$first" = 1 ]; then
+        replay_step
+        torch_step
+      fi
     fi
     finish
     return
@@ -96,6 +112,7 @@ run_tests() {
   if has_gpu; then
     test_step 'GPU tests' gpu_suite 1 1
     replay_step
+    torch_step
   fi
   finish
 }

@@ -71,6 +71,8 @@ def child(allocator: str, limit: int, steps: int) -> None:
 
         library = reprieve.library_path()
         pluggable = torch.cuda.memory.CUDAPluggableAllocator(str(library), "reprieve_malloc", "reprieve_free")
+        record = ctypes.cast(ctypes.CDLL(str(library)).reprieve_record_stream, ctypes.c_void_p)
+        pluggable.allocator().set_record_stream_fn(record.value)
         torch.cuda.memory.change_current_allocator(pluggable)
     elif limit:
         total = torch.cuda.get_device_properties(0).total_memory

@@ -25,6 +25,9 @@ struct Allocator::Plan {
 
 namespace {
 
+// How far beyond the growth slack memory may grow before that of other streams is taken.
+constexpr double stream_slack = 1.1;
+
 constexpr std::uint64_t small_chunk = page_bytes;  // what the small arena is made of
 
 // How fine the chunks of the large arena are cut: chunk_max shifted right by so many bits. Small chunks leave less memory
@@ -120,8 +123,13 @@ Status Allocator::plan_growth(Pool& pool, Arena& arena, std::uint64_t size, std:
     });
   }
   const std::size_t own = candidates.size();
+  // Streams that take turns would take the same memory from each other again and again: while there is more to be had,
+  // each may keep some of its own.
+  const auto shared_cap = static_cast<std::int64_t>(static_cast<double>(soft_cap) * stream_slack);
+  const bool keep_apart =
+      limit() == 0 && missing <= most_new && reserved_.current + static_cast<std::int64_t>(missing) <= shared_cap;
   for (const auto& other : pools_) {
-    if (other.get() == &pool || other->is_private()) continue;
+    if (keep_apart || other.get() == &pool || other->is_private()) continue;
     other->lock.lock();
     plan.locked.push_back(other.get());
     finish_deferred(*other);

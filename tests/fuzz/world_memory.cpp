@@ -66,7 +66,8 @@ void World::allocate(std::uint32_t slot, LaneId lane, device::Stream handle, std
     return;
   }
   if (pool_slot != 0 && !pool.live) return fail("pool", "a destroyed pool gave a block");
-  lanes_[lane].known = true;
+  // A private pool is forgotten, and its stream with it, once it is destroyed and empty.
+  if (pool_slot == 0) lanes_[lane].known = true;
   Block block;
   block.address = reinterpret_cast<std::uint64_t>(out);
   block.bytes = bytes;

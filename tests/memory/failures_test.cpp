@@ -148,7 +148,7 @@ TEST_P(FailuresTest, OnceAtEveryPlace) {
     ASSERT_GT(calls, 0U) << "the course does not come by this call";
   }
   for (const Code code : {Code::unknown, Code::out_of_memory}) {
-    for (const std::uint64_t times : {1, 3}) {
+    for (const std::uint64_t times : {1U, 3U}) {
       for (std::uint64_t after = 0; after < calls; ++after) {
         SCOPED_TRACE(std::string(device::call_name(call)) + " number " + std::to_string(after) + ", " +
                      std::to_string(times) + " times, " + simgpu::code_name(static_cast<int>(code)));

@@ -128,7 +128,7 @@ TEST_F(RequestsTest, RecordsNeverRunOut) {
     for (std::uint64_t i = 0; i < doubles; ++i) blocks.push_back(alloc(s, 2 * unit));
     for (std::uint64_t i = 2 * doubles; i < 256; ++i) blocks.push_back(alloc(s, unit));
   }
-  EXPECT_EQ(reserved(), 20 * 2 * MiB);
+  EXPECT_EQ(reserved(), 40 * MiB);
   free_all(blocks);
 }
 
