@@ -117,6 +117,7 @@ int main() {
   bool good = true;
   device::Stream stream{};  // must outlive the allocators: they mark it when they end
   require(device->stream_create(stream), "stream");
-  for (const std::uint64_t chunk : {64U, 64U, 64U, 64U, 64U, 32U, 16U, 8U, 2U}) good = run(*device, chunk << 20, stream) && good;
+  for (const std::uint64_t chunk : {64U, 64U, 64U, 64U, 64U, 32U, 16U, 8U, 2U})
+    good = run(*device, chunk << 20, stream) && good;
   return good ? 0 : 1;
 }

@@ -20,6 +20,7 @@
 
 #include "device/device.hpp"
 #include "memory/chunk.hpp"
+#include "memory/fair_mutex.hpp"
 #include "memory/pool.hpp"
 #include "memory/pool_cache.hpp"
 #include "memory/span.hpp"
@@ -174,7 +175,7 @@ class Allocator {
   std::atomic<std::uint64_t> limit_;
   EventCache events_;
 
-  std::mutex mutex_;
+  FairMutex mutex_;
   std::vector<std::unique_ptr<Pool>> pools_;
   std::vector<std::unique_ptr<Pool>> spare_pools_;  // destroyed and empty; their spans serve the next pool
   std::map<PoolKey, Pool*> pool_of_;
