@@ -1,7 +1,7 @@
 // A mutex that is given to those who wait in the order in which they came.
 //
 // std::mutex lets whoever runs take it again before a waiter has woken up. A thread that looks at statistics in a loop
-// then keeps every other from growing: seen on the host of an H200, where waking takes long.
+// can then keep every other from growing, the more so where waking takes long, as in a virtual machine.
 #pragma once
 
 #include <condition_variable>
