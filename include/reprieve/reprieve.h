@@ -118,11 +118,17 @@ REPRIEVE_API void reprieve_free(void* ptr, ssize_t bytes, int device, reprieve_s
 
 enum { REPRIEVE_POOL_GRAPH = 1 }; /* memory that captured graphs use: its addresses stay backed until it is destroyed */
 
-/* A pool apart from the default one: its memory is neither shared nor harvested. */
+/* A pool apart from the default one: its memory is shared with no other. */
 REPRIEVE_API reprieve_status reprieve_pool_create(int device, unsigned flags, reprieve_pool* out);
 
-/* Live blocks stay valid; the pool's memory goes back as they are freed. */
+/* Live blocks stay valid; the pool's memory goes back as they are freed, that of a graph pool when all work queued by
+ * now is over, on whatever stream the graph was replayed. */
 REPRIEVE_API reprieve_status reprieve_pool_destroy(int device, reprieve_pool pool);
+
+/* To be called around the capture of a graph on streams that the library may not have heard of: in between it records
+ * no event of the whole context, which would spoil the capture. Calls are counted. */
+REPRIEVE_API reprieve_status reprieve_capture_begin(int device);
+REPRIEVE_API reprieve_status reprieve_capture_end(int device);
 
 /* ---- memory held ------------------------------------------------------------------------------------------------ */
 

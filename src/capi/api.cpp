@@ -225,6 +225,19 @@ reprieve_status reprieve_pool_destroy(int device, reprieve_pool pool) {
   });
 }
 
+reprieve_status reprieve_capture_begin(int device) {
+  return with_device(device, [](memory::Allocator& allocator) {
+    allocator.capture_began();
+    return REPRIEVE_OK;
+  });
+}
+
+reprieve_status reprieve_capture_end(int device) {
+  return with_device(device, [](memory::Allocator& allocator) {
+    return allocator.capture_ended() ? REPRIEVE_OK : invalid("the end of a capture that never began");
+  });
+}
+
 reprieve_status reprieve_empty_cache(int device) { return reprieve_trim(device, 0); }
 
 reprieve_status reprieve_trim(int device, size_t keep_bytes) {

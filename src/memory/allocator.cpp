@@ -84,6 +84,7 @@ Allocator::~Allocator() {
       for (const LimboBatch& batch : pool->limbo) {
         for (const StaleMapping& stale : batch.mappings) status = device_.unmap(stale.at, stale.chunk->bytes);
       }
+      for (const StaleMapping& stale : pool->kept) status = device_.unmap(stale.at, stale.chunk->bytes);
       for (const Arena* arena : {&pool->small, &pool->large}) {
         arena->store().for_each([](const Range& range) {
           if (range.state == RangeState::live) delete range.block.uses;

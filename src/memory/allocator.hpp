@@ -78,6 +78,16 @@ class Allocator {
   Status create_pool(bool graph, PoolId& out);
   Status destroy_pool(PoolId pool);
 
+  // Between the two, graphs may be being captured on streams that nothing was allocated for: no event of the whole
+  // context is recorded, which would spoil them. Counted.
+  void capture_began() { captures_.fetch_add(1, std::memory_order_relaxed); }
+  bool capture_ended() {  // false: none had begun
+    int before = captures_.load(std::memory_order_relaxed);
+    while (before > 0 && !captures_.compare_exchange_weak(before, before - 1, std::memory_order_relaxed)) {
+    }
+    return before > 0;
+  }
+
   // Waits for the stream and never names it to the driver again, unless another of the same handle is allocated for.
   Status forget_stream(Stream stream);
 
@@ -143,7 +153,9 @@ class Allocator {
 
   // ---- growth.cpp: mutex_ and the pool's lock held ----
   Status grow(Pool& pool, Arena& arena, std::uint64_t size);
-  Status plan_growth(Pool& pool, Arena& arena, std::uint64_t size, std::uint64_t most_new, bool may_move, Plan& plan);
+  // Whose free chunks a growth may give other addresses.
+  enum class Moves : std::uint8_t { none, own, all };
+  Status plan_growth(Pool& pool, Arena& arena, std::uint64_t size, std::uint64_t most_new, Moves moves, Plan& plan);
   Status execute(Pool& pool, Arena& arena, Plan& plan);
   Status add_span(Arena& arena, std::uint64_t least_bytes);
   std::uint64_t creatable();
@@ -151,10 +163,13 @@ class Allocator {
 
   // ---- reclaim.cpp: mutex_ held; `locked` is a pool whose lock is held already ----
   Status mark(StreamRef stream, MarkRef& out);
+  bool anything_captures();
+  Status mark_users(const Pool& pool, std::vector<MarkRef>& out);
   bool capturing(StreamRef stream, Status& status);  // needs no lock
   void note(const Status& status);
   void finish_deferred(Pool& pool);  // the pool's lock held
   void finish_limbo(Pool& pool);
+  void settle_kept(Pool& pool);
   void refresh_probe(Pool& pool);  // the pool's lock held
   void collect(Pool* locked);
   MarkRef unfinished(Pool* locked);
@@ -197,6 +212,7 @@ class Allocator {
   std::int64_t driver_free_left_ = 0;  // taken until the driver is asked again
   std::int64_t limbo_bytes_ = 0;
   std::int64_t address_space_bytes_ = 0;
+  std::atomic<int> captures_{0};
   std::atomic<std::int64_t> alloc_retries_{0};
   std::atomic<std::int64_t> ooms_{0};
   std::atomic<std::int64_t> invalid_frees_{0};

@@ -2,7 +2,8 @@
 //
 // In this order: new chunks, while reserved memory stays within growth_slack of the peak of active memory; chunks
 // harvested out of other free ranges, of this stream at once (they are mapped a second time, the old mapping goes to
-// limbo), of other streams where those have finished with them; new chunks up to the limit. Policies tried, and their
+// limbo), of other streams where those have finished with them; new chunks up to the limit. Private pools harvest only
+// themselves; in a graph's pool both mappings stay, since a replay goes through the old one. Policies tried, and their
 // figures: docs/memory.md.
 #include <algorithm>
 
@@ -29,6 +30,7 @@ namespace {
 constexpr double stream_slack = 1.1;
 
 constexpr std::uint64_t small_chunk = page_bytes;  // what the small arena is made of
+constexpr unsigned graph_fineness = 5;             // as the limit's below
 
 // How fine the chunks of the large arena are cut: chunk_max shifted right by so many bits. Small chunks leave less memory
 // unused between blocks, large ones cost less time in the driver, where every chunk costs the same. So they are small
@@ -62,6 +64,8 @@ std::uint64_t Allocator::creatable() {
 
 std::uint64_t Allocator::chunk_bytes(const Arena& arena) const {
   if (arena.kind() == Arena::Kind::small) return small_chunk;
+  // A graph's pool grows while it is captured, once, and is the only use of what is left unused in it.
+  if (arena.pool().graph) return std::max(page_bytes, round_down(settings_.chunk_max >> graph_fineness, page_bytes));
   const std::int64_t chunks = static_cast<std::int64_t>(chunks_.size()) + harvested_chunks_;
   const std::int64_t made = arena.pool().counters.risen(allocations);
   const unsigned shift = fineness(static_cast<std::uint64_t>(reserved_.current), limit(), made / (chunks + 1));
@@ -69,17 +73,18 @@ std::uint64_t Allocator::chunk_bytes(const Arena& arena) const {
 }
 
 Status Allocator::grow(Pool& pool, Arena& arena, std::uint64_t size) {
-  // A stream that captures cannot be marked, so its free memory cannot be given other addresses; private pools keep
-  // theirs anyhow.
+  // A stream that captures cannot be marked, so its free memory cannot be given other addresses, unless the old ones
+  // stay mapped as well, as in private pools: those share with nobody.
   Status asked;
-  const bool may_move = !pool.is_private() && !capturing(pool.stream, asked);
+  const bool captures = capturing(pool.stream, asked);
+  const Moves moves = pool.is_private() ? Moves::own : captures ? Moves::none : Moves::all;
   note(asked);
   std::uint64_t most_new = creatable();
   for (int attempt = 0;; ++attempt) {
     Plan plan;
-    if (const Status status = plan_growth(pool, arena, size, most_new, may_move, plan); !status.ok()) return status;
+    if (const Status status = plan_growth(pool, arena, size, most_new, moves, plan); !status.ok()) return status;
     const Status status = execute(pool, arena, plan);
-    if (!status.is(Errc::out_of_memory) || most_new == 0 || !may_move) return status;
+    if (!status.is(Errc::out_of_memory) || most_new == 0 || moves == Moves::none) return status;
     // The driver has less than was thought: others take memory as well, and a limit may lie beyond what there is. Then
     // what it says it has; and in the end, only what is there already.
     std::size_t free_bytes = 0;
@@ -89,7 +94,7 @@ Status Allocator::grow(Pool& pool, Arena& arena, std::uint64_t size) {
   }
 }
 
-Status Allocator::plan_growth(Pool& pool, Arena& arena, std::uint64_t size, std::uint64_t most_new, bool may_move,
+Status Allocator::plan_growth(Pool& pool, Arena& arena, std::uint64_t size, std::uint64_t most_new, Moves moves,
                               Plan& plan) {
   plan.site = arena.find_site(size, 2 * settings_.chunk_max);
   if (plan.site.span == nullptr) {
@@ -110,11 +115,12 @@ Status Allocator::plan_growth(Pool& pool, Arena& arena, std::uint64_t size, std:
   const auto soft_cap = static_cast<std::int64_t>(static_cast<double>(peak) * (1 + settings_.growth_slack));
   const bool within_slack = reserved_.current + static_cast<std::int64_t>(missing) <= soft_cap;
   plan.bytes = missing;
-  if ((within_slack || !may_move) && missing <= most_new) {
+  // What is free in a graph's pool is of use to nothing else.
+  if (((within_slack && !pool.graph) || moves == Moves::none) && missing <= most_new) {
     create(missing);
     return success();
   }
-  if (!may_move) return failure(Errc::out_of_memory, "the limit is reached");
+  if (moves == Moves::none) return failure(Errc::out_of_memory, "the limit is reached");
 
   std::vector<Piece> candidates;
   for (Arena* each : {&pool.large, &pool.small}) {
@@ -126,8 +132,8 @@ Status Allocator::plan_growth(Pool& pool, Arena& arena, std::uint64_t size, std:
   // Streams that take turns would take the same memory from each other again and again: while there is more to be had,
   // each may keep some of its own.
   const auto shared_cap = static_cast<std::int64_t>(static_cast<double>(soft_cap) * stream_slack);
-  const bool keep_apart =
-      limit() == 0 && missing <= most_new && reserved_.current + static_cast<std::int64_t>(missing) <= shared_cap;
+  const bool keep_apart = moves == Moves::own || (limit() == 0 && missing <= most_new &&
+                                                  reserved_.current + static_cast<std::int64_t>(missing) <= shared_cap);
   for (const auto& other : pools_) {
     if (keep_apart || other.get() == &pool || other->is_private()) continue;
     other->lock.lock();
@@ -196,6 +202,7 @@ Status Allocator::execute(Pool& pool, Arena& arena, Plan& plan) {
   LimboBatch batch;
   made.reserve(plan.pieces.size());
   batch.mappings.reserve(plan.pieces.size());
+  pool.kept.reserve(pool.kept.size() + plan.pieces.size());
   for (const Piece& piece : plan.pieces) {
     if (piece.owner == nullptr) continue;
     piece.owner->small.reserve_records(plan.pieces.size());
@@ -227,7 +234,9 @@ Status Allocator::execute(Pool& pool, Arena& arena, Plan& plan) {
   if (status.ok()) status = device_.set_access(begin, plan.bytes);
   const bool moves_own =
       std::any_of(plan.pieces.begin(), plan.pieces.end(), [&](const Piece& piece) { return piece.owner == &pool; });
-  if (status.ok() && moves_own) status = mark(pool.stream, batch.mark);
+  Status asked;
+  const bool keeps = pool.graph || (pool.is_private() && capturing(pool.stream, asked));
+  if (status.ok() && moves_own && !keeps) status = mark_users(pool, batch.marks);
   if (!status.ok()) {
     if (at < begin + plan.bytes) span.holes.add(at, begin + plan.bytes - at);
     for (const StaleMapping& mapping : made) {
@@ -247,7 +256,9 @@ Status Allocator::execute(Pool& pool, Arena& arena, Plan& plan) {
     Span& old_span = *addresses_.find(piece->chunk->home);
     old_span.arena.load(std::memory_order_relaxed)->detach(piece->from, *piece->chunk, old_span);
     const StaleMapping stale{piece->chunk, piece->chunk->home, &old_span};
-    if (piece->owner == &pool) {
+    if (piece->owner == &pool && keeps) {
+      pool.kept.push_back(stale);
+    } else if (piece->owner == &pool) {
       batch.mappings.push_back(stale);
       limbo_bytes_ += static_cast<std::int64_t>(stale.chunk->bytes);
     } else {

@@ -2,6 +2,7 @@
 // changes backing is done under the allocator's mutex as well, which is taken first.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <utility>
@@ -35,10 +36,22 @@ struct StaleMapping {
   Span* span;
 };
 
-// Stale mappings that hang on one mark; null: on nothing.
+// Stale mappings that hang on the same marks.
 struct LimboBatch {
-  MarkRef mark;
+  std::vector<MarkRef> marks;  // at least one
   std::vector<StaleMapping> mappings;
+
+  bool passed(Status& status) const {
+    return std::all_of(marks.begin(), marks.end(), [&](const MarkRef& mark) { return mark->passed(status); });
+  }
+  // One to wait for.
+  MarkRef hurdle() const {
+    const auto found = std::find_if(marks.begin(), marks.end(), [](const MarkRef& mark) {
+      Status status;
+      return !mark->passed(status);
+    });
+    return found == marks.end() ? marks.back() : *found;
+  }
 };
 
 // A block that its caller freed while other streams may still use it.
@@ -79,8 +92,11 @@ struct alignas(64) Pool {
 
   // Under the allocator's mutex alone:
   std::deque<LimboBatch> limbo;  // in the order of the stream
-  std::uint64_t finished = 0;    // frees up to here are over on the GPU as well
-  MarkRef probe;                 // marks the frees up to probe_sequence
+  // Old mappings of chunks that have another home by now, which captured graphs may go through whenever they are
+  // replayed; or which could not be marked, because the stream captured.
+  std::vector<StaleMapping> kept;
+  std::uint64_t finished = 0;  // frees up to here are over on the GPU as well
+  MarkRef probe;               // marks the frees up to probe_sequence
   std::uint64_t probe_sequence = 0;
 };
 

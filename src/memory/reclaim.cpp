@@ -17,12 +17,42 @@ Status Allocator::mark(StreamRef stream, MarkRef& out) {
     // A stream that its program has destroyed: its work ends before that of the whole context does.
     if (!status.is(Errc::invalid_argument)) return status;
   }
-  // An event of the whole context would spoil whatever is being captured.
-  for (const auto& pool : pools_) {
-    Status status;
-    if (capturing(pool->stream, status)) return failure(Errc::not_supported, "a stream is being captured");
-  }
+  if (anything_captures()) return failure(Errc::not_supported, "a stream is being captured");
   return events_.mark_all(out);
+}
+
+// Whether an event of the whole context, or one on each stream, would spoil a capture.
+bool Allocator::anything_captures() {
+  if (captures_.load(std::memory_order_relaxed) != 0) return true;
+  return std::any_of(pools_.begin(), pools_.end(), [&](const auto& pool) {
+    Status status;
+    return capturing(pool->stream, status);
+  });
+}
+
+// Marks all that may use the pool's free memory now. A graph is replayed on any stream.
+Status Allocator::mark_users(const Pool& pool, std::vector<MarkRef>& out) {
+  const auto mark_one = [&](auto&& how) {
+    MarkRef marked;
+    const Status status = how(marked);
+    if (status.ok()) out.push_back(std::move(marked));
+    return status;
+  };
+  if (!pool.graph) return mark_one([&](MarkRef& marked) { return mark(pool.stream, marked); });
+  if (anything_captures()) return failure(Errc::not_supported, "a stream is being captured");
+  if (device_.properties().context_events) {
+    return mark_one([&](MarkRef& marked) { return events_.mark_all(marked); });
+  }
+  // An older driver: every stream that anything was ever allocated for.
+  Uses streams;
+  for (const auto& other : pools_) {
+    if (std::find(streams.begin(), streams.end(), other->stream) == streams.end()) streams.push_back(other->stream);
+  }
+  for (const StreamRef stream : streams) {
+    const Status status = mark_one([&](MarkRef& marked) { return mark(stream, marked); });
+    if (!status.ok()) return status;
+  }
+  return success();
 }
 
 bool Allocator::capturing(StreamRef stream, Status& status) {
@@ -70,10 +100,28 @@ void Allocator::finish_deferred(Pool& pool) {
   std::erase_if(pool.deferred, finished);
 }
 
+// What was kept for graphs goes with their pool, what was kept because of a capture goes after it.
+void Allocator::settle_kept(Pool& pool) {
+  if (pool.kept.empty() || (pool.graph && !pool.closed())) return;
+  Status asked;
+  if (capturing(pool.stream, asked)) return;
+  LimboBatch batch;
+  pool.limbo.emplace_back();  // what needs memory comes first
+  if (const Status marked = mark_users(pool, batch.marks); !marked.ok()) {
+    note(marked);
+    pool.limbo.pop_back();
+    return;
+  }
+  batch.mappings.swap(pool.kept);
+  for (const StaleMapping& stale : batch.mappings) limbo_bytes_ += static_cast<std::int64_t>(stale.chunk->bytes);
+  pool.limbo.back() = std::move(batch);
+}
+
 void Allocator::finish_limbo(Pool& pool) {
+  settle_kept(pool);
   while (!pool.limbo.empty()) {
     Status status;
-    if (!pool.limbo.front().mark->passed(status)) {
+    if (!pool.limbo.front().passed(status)) {
       note(status);
       return;
     }
@@ -124,7 +172,7 @@ MarkRef Allocator::unfinished(Pool* locked) {
     for (const LimboBatch& batch : pool->limbo) {
       const bool returns = std::any_of(batch.mappings.begin(), batch.mappings.end(),
                                        [](const StaleMapping& stale) { return stale.chunk->doomed; });
-      if (returns) return batch.mark;
+      if (returns) return batch.hurdle();
     }
     std::unique_lock<PoolLock> lock(pool->lock, std::defer_lock);
     if (pool.get() != locked) lock.lock();
@@ -172,7 +220,7 @@ void Allocator::send_back(Pool& pool, std::uint64_t most_bytes) {
   batch.mappings.reserve(chosen.size());
   pool.small.reserve_records(chosen.size());
   pool.large.reserve_records(chosen.size());
-  if (const Status marked = mark(pool.stream, batch.mark); !marked.ok()) {
+  if (const Status marked = mark_users(pool, batch.marks); !marked.ok()) {
     note(marked);
     return;
   }
@@ -214,7 +262,7 @@ Status Allocator::trim(std::uint64_t keep_bytes) {
         const std::scoped_lock lock(mutex_);
         for (const auto& pool : pools_) {
           finish_limbo(*pool);
-          if (hurdle == nullptr && !pool->limbo.empty()) hurdle = pool->limbo.front().mark;
+          if (hurdle == nullptr && !pool->limbo.empty()) hurdle = pool->limbo.front().hurdle();
         }
         retry_failed();
         if (doomed_bytes_ == 0 || hurdle == nullptr) break;
@@ -274,7 +322,8 @@ void Allocator::sweep_closed() {
       finish_deferred(pool);
       send_back(pool, INT64_MAX);
       finish_limbo(pool);
-      empty = pool.limbo.empty() && pool.deferred.empty() && pool.small.segments() == 0 && pool.large.segments() == 0;
+      empty = pool.limbo.empty() && pool.kept.empty() && pool.deferred.empty() && pool.small.segments() == 0 &&
+              pool.large.segments() == 0;
     }
     if (empty) {
       recycle(pool);

@@ -16,7 +16,8 @@ class Validator {
   std::string check() {
     for (const auto& pool : allocator_.pools_) check_pool(*pool);
     for (const auto& pool : allocator_.spare_pools_) {
-      expect(pool->small.segments() == 0 && pool->large.segments() == 0, "a spare pool has memory");
+      expect(pool->small.segments() == 0 && pool->large.segments() == 0 && pool->kept.empty(),
+             "a spare pool has memory");
     }
     for (const StaleMapping& stale : allocator_.failed_unmaps_) ++stale_mappings_[stale.chunk];
     check_chunks();
@@ -43,6 +44,10 @@ class Validator {
         limbo_bytes_ += static_cast<std::int64_t>(stale.chunk->bytes);
         expect(!stale.span->holes.contains(stale.at), "addresses {:#x} in limbo are taken for free", stale.at);
       }
+    }
+    for (const StaleMapping& stale : pool.kept) {
+      ++stale_mappings_[stale.chunk];
+      expect(!stale.span->holes.contains(stale.at), "addresses {:#x} that are kept are taken for free", stale.at);
     }
   }
 

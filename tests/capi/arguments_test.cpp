@@ -67,6 +67,8 @@ TEST_F(ArgumentsTest, Devices) {
     reprieve_pool pool = 0;
     expect_invalid(reprieve_pool_create(device, 0, &pool), text);
     expect_invalid(reprieve_pool_destroy(device, 1), text);
+    expect_invalid(reprieve_capture_begin(device), text);
+    expect_invalid(reprieve_capture_end(device), text);
     reprieve_stats stats{};
     stats.size = sizeof stats;
     expect_invalid(reprieve_get_stats(device, &stats), text);
@@ -130,6 +132,9 @@ TEST_F(ArgumentsTest, Pools) {
   expect_invalid(reprieve_pool_destroy(0, 0), "pool 0: there is none of this number");
   EXPECT_EQ(reprieve_pool_destroy(0, pool), REPRIEVE_OK);
   expect_invalid(reprieve_pool_destroy(0, pool), fmt::format("pool {}: there is none of this number", pool));
+  EXPECT_EQ(reprieve_capture_begin(0), REPRIEVE_OK);
+  EXPECT_EQ(reprieve_capture_end(0), REPRIEVE_OK);
+  expect_invalid(reprieve_capture_end(0), "the end of a capture that never began");
   free(out);
 }
 

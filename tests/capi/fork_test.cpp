@@ -62,6 +62,8 @@ TEST_F(ForkTest, EveryCallIsRefused) {
     REFUSED(reprieve_pin_backing(block));
     REFUSED(reprieve_pool_create(0, 0, &pool));
     REFUSED(reprieve_pool_destroy(0, 1));
+    REFUSED(reprieve_capture_begin(0));
+    REFUSED(reprieve_capture_end(0));
     REFUSED(reprieve_empty_cache(0));
     REFUSED(reprieve_empty_cache(-1));
     REFUSED(reprieve_trim(0, 0));

@@ -116,10 +116,9 @@ void World::use(const Instruction& instruction, bool write) {
     if (id != block.home) {
       if (instruction.other == 1 && !record(block, id, handle_of(instruction.stream))) return;
       block.foreign.push_back(id);
-      // A graph's later use of these addresses would not be ordered with this one.
-      std::erase_if(pools_[block.pool].remembered, [&](const PrivatePool::Remembered& part) {
-        return part.address < block.address + block.bytes && block.address < part.address + part.bytes;
-      });
+      // A graph's later use of this memory would not be ordered with this one; it may know it by other addresses.
+      std::erase_if(pools_[block.pool].remembered,
+                    [&](const PrivatePool::Remembered& part) { return part.lane == block.home; });
     } else {
       block.foreign.clear();
     }
