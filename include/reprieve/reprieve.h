@@ -98,6 +98,11 @@ REPRIEVE_API reprieve_status reprieve_alloc(void** out, size_t bytes, int device
 REPRIEVE_API reprieve_status reprieve_alloc_in_pool(void** out, size_t bytes, int device, reprieve_stream stream,
                                                     reprieve_pool pool);
 
+/* A block of at least `bytes` bytes at exactly `ptr`: for putting a graph's pool back to a state that it was in before.
+ * The addresses must be free memory of that pool, or have been before it was regrouped; else invalid argument. */
+REPRIEVE_API reprieve_status reprieve_alloc_at(void* ptr, size_t bytes, int device, reprieve_stream stream,
+                                               reprieve_pool pool);
+
 /* Frees a block: reusable at once on the stream that it was allocated for, elsewhere when work queued there has ended.
  * NULL is ignored. A pointer that is no live block's beginning is an invalid argument; nothing is harmed. */
 REPRIEVE_API reprieve_status reprieve_dealloc(void* ptr);
@@ -183,9 +188,73 @@ REPRIEVE_API reprieve_status reprieve_reset_accumulated_stats(int device); /* al
 /* The name of a driver call kind, NULL beyond the last. */
 REPRIEVE_API const char* reprieve_call_name(int kind);
 
+typedef struct reprieve_segment_info {
+  size_t size;
+  void* address;
+  size_t bytes;
+  int device;
+  reprieve_stream stream;
+  reprieve_pool pool;
+  int large;     /* 1: for blocks of more than 1 MiB, 0: for smaller ones */
+  size_t blocks; /* free ones included */
+} reprieve_segment_info;
+
+enum {
+  REPRIEVE_BLOCK_FREE = 0,
+  REPRIEVE_BLOCK_LIVE = 1,
+  REPRIEVE_BLOCK_DEFERRED = 2 /* freed, and still in use on another stream */
+};
+
+typedef struct reprieve_block_info {
+  size_t size;
+  void* address;
+  size_t bytes;
+  size_t requested; /* of a live block, else 0 */
+  int state;        /* REPRIEVE_BLOCK_… */
+} reprieve_block_info;
+
+/* Shows every segment of the device, each followed by its blocks in the order of addresses. The functions run under
+ * every lock of the device: they may not call the library, nor wait for a thread that does. */
+typedef struct reprieve_visitor {
+  size_t size;
+  void* user;
+  void (*segment)(void* user, const reprieve_segment_info* segment);
+  void (*block)(void* user, const reprieve_block_info* block);
+} reprieve_visitor;
+REPRIEVE_API reprieve_status reprieve_visit(int device, const reprieve_visitor* visitor);
+
+/* A live block, and the segment that it lies in; `segment` may be NULL. */
+REPRIEVE_API reprieve_status reprieve_get_block_info(void* ptr, reprieve_block_info* block,
+                                                     reprieve_segment_info* segment);
+
 /* Recounts every record of the device from scratch and compares; a difference is REPRIEVE_ERROR_DEVICE with the first
  * one named. Holds every lock: for tests and for bug reports. */
 REPRIEVE_API reprieve_status reprieve_validate(int device);
+
+/* ---- hooks ------------------------------------------------------------------------------------------------------ */
+
+/* What an adapter to a framework does for the library, which knows no torch and no Python. Any function may be NULL.
+ * They are called from whatever thread is in the library, so they must be thread-safe. */
+typedef struct reprieve_hooks {
+  size_t size;
+  void* user;
+
+  /* A request found no free memory: free what can be freed now. No lock is held; what it allocates itself does not call
+   * it again. */
+  void (*collect)(void* user, int device);
+
+  /* A piece of a segment became memory of a pool (backed 1), or ceased to be (0): always whole pieces. Called under
+   * locks: it may not call the library, wait for a thread that does, or take Python's GIL. */
+  void (*segment)(void* user, int device, int backed, void* address, size_t bytes, reprieve_stream stream,
+                  reprieve_pool pool);
+
+  /* Around every wait for the GPU, no lock held: to let go of Python's GIL. wait_end gets what wait_begin returned. */
+  void* (*wait_begin)(void* user);
+  void (*wait_end)(void* user, void* token);
+} reprieve_hooks;
+
+/* One table for the process; it is copied. NULL: none. No other call may run at the same time. It outlives a shutdown. */
+REPRIEVE_API reprieve_status reprieve_set_hooks(const reprieve_hooks* hooks);
 
 /* ---- streams ---------------------------------------------------------------------------------------------------- */
 

@@ -105,6 +105,31 @@ bool fill(T* out, T& filled) {
 }
 constexpr const char* bad_structure = "the structure's size is not that of a version up to this library's";
 
+reprieve_segment_info to_c(const memory::SegmentView& segment, int device) {
+  reprieve_segment_info info{};
+  info.size = sizeof info;
+  info.address = reinterpret_cast<void*>(segment.address);
+  info.bytes = segment.bytes;
+  info.device = device;
+  info.stream = reinterpret_cast<reprieve_stream>(static_cast<std::uintptr_t>(segment.stream.stream));
+  info.pool = segment.pool;
+  info.large = segment.kind == memory::Arena::Kind::large ? 1 : 0;
+  info.blocks = segment.blocks;
+  return info;
+}
+
+reprieve_block_info to_c(const memory::BlockView& block) {
+  reprieve_block_info info{};
+  info.size = sizeof info;
+  info.address = reinterpret_cast<void*>(block.address);
+  info.bytes = block.bytes;
+  info.requested = block.requested;
+  info.state = block.state == memory::RangeState::live       ? REPRIEVE_BLOCK_LIVE
+               : block.state == memory::RangeState::deferred ? REPRIEVE_BLOCK_DEFERRED
+                                                             : REPRIEVE_BLOCK_FREE;
+  return info;
+}
+
 reprieve_counter to_c(const memory::Counter& counter) {
   return {counter.current, counter.peak, counter.allocated, counter.freed};
 }
@@ -185,6 +210,14 @@ reprieve_status reprieve_alloc_in_pool(void** out, size_t bytes, int device, rep
 
 reprieve_status reprieve_alloc(void** out, size_t bytes, int device, reprieve_stream stream) {
   return allocate(out, bytes, device, stream, 0);
+}
+
+reprieve_status reprieve_alloc_at(void* ptr, size_t bytes, int device, reprieve_stream stream, reprieve_pool pool) {
+  return with_device(device, [&](memory::Allocator& allocator) {
+    const Status status = allocator.allocate_at(to_stream(stream), pool, ptr, bytes);
+    return report(status, fmt::format("{} bytes at {:#x} of pool {}: {}", bytes, reinterpret_cast<std::uintptr_t>(ptr),
+                                      pool, status.what));
+  });
 }
 
 reprieve_status reprieve_dealloc(void* ptr) {
@@ -310,6 +343,51 @@ reprieve_status reprieve_reset_accumulated_stats(int device) {
 
 const char* reprieve_call_name(int kind) {
   return kind >= 0 && kind < REPRIEVE_CALL_KINDS ? device::call_name(static_cast<device::Call>(kind)) : nullptr;
+}
+
+reprieve_status reprieve_visit(int device, const reprieve_visitor* visitor) {
+  if (visitor == nullptr || visitor->size < sizeof(reprieve_visitor)) return invalid(bad_structure);
+  if (visitor->segment == nullptr || visitor->block == nullptr) return invalid("a visitor needs both functions");
+  struct Forward final : memory::Visitor {
+    Forward(const reprieve_visitor& to, int on) : target(to), ordinal(on) {}
+    void segment(const memory::SegmentView& segment) override {
+      const reprieve_segment_info info = to_c(segment, ordinal);
+      target.segment(target.user, &info);
+    }
+    void block(const memory::BlockView& block) override {
+      const reprieve_block_info info = to_c(block);
+      target.block(target.user, &info);
+    }
+
+    const reprieve_visitor& target;
+    const int ordinal;
+  };
+  return with_device(device, [&](memory::Allocator& allocator) {
+    Forward forward(*visitor, device);
+    allocator.visit(forward);
+    return REPRIEVE_OK;
+  });
+}
+
+reprieve_status reprieve_get_block_info(void* ptr, reprieve_block_info* block, reprieve_segment_info* segment) {
+  return with_block(ptr, [&](memory::AddressMap& addresses) {
+    memory::BlockPlace place;
+    if (const Status status = memory::Allocator::locate(addresses, ptr, place); !status.ok()) return status;
+    reprieve_block_info block_info = to_c(place.block);
+    reprieve_segment_info segment_info = to_c(place.segment, place.device);
+    const bool filled = fill(block, block_info) && (segment == nullptr || fill(segment, segment_info));
+    return filled ? success() : failure(Errc::invalid_argument, bad_structure);
+  });
+}
+
+reprieve_status reprieve_set_hooks(const reprieve_hooks* hooks) {
+  if (hooks != nullptr && hooks->size < sizeof(reprieve_hooks)) return invalid(bad_structure);
+  if (Runtime::forked()) return with_runtime([](Runtime&) { return REPRIEVE_OK; });
+  if (hooks != nullptr && (hooks->wait_begin == nullptr) != (hooks->wait_end == nullptr)) {
+    return invalid("wait_begin and wait_end come together");
+  }
+  Runtime::set_hooks(hooks);
+  return REPRIEVE_OK;
 }
 
 reprieve_status reprieve_validate(int device) {

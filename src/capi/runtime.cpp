@@ -22,6 +22,26 @@ std::vector<std::pair<std::string, std::string>>& explicit_options() {
 }
 std::atomic<bool> in_forked_child{false};
 
+// The adapter's functions, and the table that the allocators see. A function that is missing does nothing.
+reprieve_hooks installed_hooks{};
+const memory::Hooks forwarded_hooks{
+    nullptr,
+    [](void*, int device) {
+      if (installed_hooks.collect != nullptr) installed_hooks.collect(installed_hooks.user, device);
+    },
+    [](void*, int device, bool backed, memory::Address address, std::uint64_t bytes, memory::Stream stream,
+       std::uint64_t pool) {
+      if (installed_hooks.segment == nullptr) return;
+      installed_hooks.segment(installed_hooks.user, device, backed ? 1 : 0, reinterpret_cast<void*>(address), bytes,
+                              reinterpret_cast<reprieve_stream>(static_cast<std::uintptr_t>(stream)), pool);
+    },
+    [](void*) -> void* {
+      return installed_hooks.wait_begin != nullptr ? installed_hooks.wait_begin(installed_hooks.user) : nullptr;
+    },
+    [](void*, void* token) {
+      if (installed_hooks.wait_end != nullptr) installed_hooks.wait_end(installed_hooks.user, token);
+    }};
+
 // What lives outside any allocator (modules loaded late, cuBLAS, NCCL) dies on a card filled to the last page.
 std::uint64_t default_headroom(std::uint64_t total) { return std::max(512 * MiB, total / 100); }
 
@@ -124,12 +144,23 @@ memory::Allocator* Runtime::open_device(int device, Status& status, std::string&
   settings.chunk_max = memory::round_down(options_.chunk_max, memory::page_bytes);
   settings.wait = std::chrono::milliseconds(options_.wait_ms);
   auto allocator = std::make_unique<memory::Allocator>(*opened, addresses_, settings);
+  allocator->set_hooks(&forwarded_hooks);
   log::info("device {}: {}, {}, limit {}", device, opened->properties().name, format_bytes(total),
             settings.limit == 0 ? "none" : format_bytes(settings.limit));
   devices_[index] = std::move(opened);
   allocators_[index] = std::move(allocator);
   open_[index].store(allocators_[index].get(), std::memory_order_release);
   return allocators_[index].get();
+}
+
+void Runtime::set_hooks(const reprieve_hooks* hooks) {
+  const std::scoped_lock lock(lifecycle);
+  installed_hooks = hooks == nullptr ? reprieve_hooks{} : *hooks;
+  if (Runtime* const runtime = if_started(); runtime != nullptr) {
+    for (const auto& allocator : runtime->allocators_) {
+      if (allocator != nullptr) allocator->set_hooks(&forwarded_hooks);
+    }
+  }
 }
 
 Status Runtime::shutdown(std::string& reason) {

@@ -10,6 +10,7 @@
 #include "base/options.hpp"
 #include "device/device.hpp"
 #include "memory/allocator.hpp"
+#include "reprieve/reprieve.h"
 #include "simgpu/machine.hpp"
 
 namespace reprieve::capi {
@@ -28,6 +29,8 @@ class Runtime {
 
   // Options for the next start; they win over the environment's.
   static Status set_option(const char* name, const char* value, std::string& reason);
+  // Of all devices, also those opened later; null: none. Precondition: no other thread is in a call.
+  static void set_hooks(const reprieve_hooks* hooks);
   // Precondition: no other thread is in a call.
   static Status shutdown(std::string& reason);
 

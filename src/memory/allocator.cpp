@@ -4,6 +4,7 @@
 #include <new>
 
 #include "memory/all_pools.hpp"
+#include "memory/block_path.hpp"
 
 namespace reprieve::memory {
 namespace {
@@ -47,14 +48,6 @@ Allocator::Allocator(device::Device& device, AddressMap& addresses, const Settin
       id_(next_allocator_id()),
       limit_(settings.limit),
       events_(device) {}
-
-inline void Allocator::commit(Pool& pool, Arena& arena, Range* range, std::uint64_t size, std::uint64_t requested,
-                              void** out) {
-  range = arena.take(range, size, requested);
-  addresses_.find(range->address)->block_slot(range->address) = range;
-  pool.counters.allocated(static_cast<std::int64_t>(requested), static_cast<std::int64_t>(size));
-  *out = reinterpret_cast<void*>(range->address);
-}
 
 Allocator::~Allocator() {
   const auto wait_for = [&](StreamRef stream) {
@@ -157,6 +150,7 @@ Status Allocator::allocate_slow(Pool& pool, PoolId id, std::uint64_t requested, 
     return out_of_memory(failure(Errc::out_of_memory, "more than the device has"));
   }
 
+  let_others_collect();
   for (int round = 0;; ++round) {
     MarkRef hurdle;
     Status status;
@@ -193,33 +187,11 @@ Status Allocator::allocate_slow(Pool& pool, PoolId id, std::uint64_t requested, 
     const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - Clock::now());
     if (hurdle == nullptr || left.count() <= 0 || round == max_rounds) return out_of_memory(status);
     Status waited;
-    if (!hurdle->wait(left, waited)) return waited.ok() ? out_of_memory(status) : waited;
+    if (!wait_for(*hurdle, left, waited)) return waited.ok() ? out_of_memory(status) : waited;
   }
 }
 
 // ---- freeing ----
-
-// Locks the pool in whose addresses `ptr` lies and looks for a live block that begins there. Without one, nothing stays
-// locked; `owner` is the pool whose addresses they are, null if nobody's.
-[[gnu::always_inline]] inline Allocator::Found Allocator::lock_live(const AddressMap& addresses, void* ptr,
-                                                                    Pool*& owner) {
-  const auto at = reinterpret_cast<Address>(ptr);
-  Span* const span = addresses.find(at);
-  if (span == nullptr || at >= span->base + span->bytes || at < span->base) {
-    owner = nullptr;
-    return {};
-  }
-  Arena* const arena = span->arena.load(std::memory_order_acquire);
-  Pool& pool = arena->pool();
-  owner = &pool;
-  pool.lock.lock();
-  Range* const range = span->block_slot(at);
-  if (range == nullptr || range->address != at || range->state != RangeState::live) {
-    pool.lock.unlock();
-    return {};
-  }
-  return {&pool, arena, span, range};
-}
 
 // Precondition: the pool's lock is held, the range is live.
 inline void Allocator::commit_free(Pool& pool, Arena& arena, Span& span, Range* range) {

@@ -21,9 +21,11 @@
 #include "device/device.hpp"
 #include "memory/chunk.hpp"
 #include "memory/fair_mutex.hpp"
+#include "memory/hooks.hpp"
 #include "memory/pool.hpp"
 #include "memory/pool_cache.hpp"
 #include "memory/span.hpp"
+#include "memory/visit.hpp"
 
 namespace reprieve::memory {
 
@@ -74,6 +76,17 @@ class Allocator {
   static Status free_on(AddressMap& addresses, void* ptr, Stream stream);
   static Status record_stream(AddressMap& addresses, void* ptr, Stream stream);
   static Status pin_backing(AddressMap& addresses, void* ptr);
+  static Status locate(const AddressMap& addresses, void* ptr, BlockPlace& out);
+
+  // A block at exactly `at`, which must be free or, in a graph's pool, have been free memory before it was regrouped:
+  // then it is regrouped back. invalid_argument where that cannot be.
+  Status allocate_at(Stream stream, PoolId pool, void* at, std::uint64_t bytes);
+
+  // Shows every segment and block of the device.
+  void visit(Visitor& visitor);
+
+  // `hooks` must outlive the allocator, or be replaced first; null: none. For calls that begin later.
+  void set_hooks(const Hooks* hooks) { hooks_.store(hooks, std::memory_order_release); }
 
   Status create_pool(bool graph, PoolId& out);
   Status destroy_pool(PoolId pool);
@@ -183,6 +196,14 @@ class Allocator {
   Chunk* add_chunk(device::Handle handle, std::uint64_t bytes);
   void doom(Chunk* chunk);
 
+  // ---- place.cpp: mutex_ and the pool's lock held ----
+  bool move_home(Pool& pool, Arena& arena, Span& span, Address page);
+
+  // ---- hooks.cpp ----
+  void tell_segment(const Pool& pool, bool backed, Address at, std::uint64_t bytes) const;
+  void let_others_collect() const;
+  bool wait_for(Mark& mark, std::chrono::nanoseconds timeout, Status& status) const;
+
   device::Device& device_;
   AddressMap& addresses_;
   const Settings settings_;
@@ -213,6 +234,7 @@ class Allocator {
   std::int64_t limbo_bytes_ = 0;
   std::int64_t address_space_bytes_ = 0;
   std::atomic<int> captures_{0};
+  std::atomic<const Hooks*> hooks_{nullptr};
   std::atomic<std::int64_t> alloc_retries_{0};
   std::atomic<std::int64_t> ooms_{0};
   std::atomic<std::int64_t> invalid_frees_{0};

@@ -94,4 +94,66 @@ void Arena::detach(Range* range, const Chunk& chunk, Span& span) {
   span.set_pages(chunk.home, chunk.bytes, nullptr);
 }
 
+Range* Arena::free_range_at(Address at, std::uint64_t bytes) const {
+  Range* found = nullptr;
+  bins_.for_each_from_largest(bytes, [&](Range& range) {
+    if (range.address <= at && at + bytes <= range.end()) found = &range;
+    return found == nullptr;
+  });
+  return found;
+}
+
+Range* Arena::cut_front(Range* range, Address at) {
+  if (range->address == at) return range;
+  remove_free(range);
+  Range* const front = store_.take();
+  front->address = range->address;
+  front->size = at - range->address;
+  front->freed_at = range->freed_at;
+  front->prev = range->prev;
+  if (front->prev != nullptr) front->prev->next = front;
+  range->address = at;
+  range->size -= front->size;
+  link(front, range);
+  insert_free(front);
+  insert_free(range);
+  return range;
+}
+
+void Arena::reattach(const Span& span, Address at, std::uint64_t bytes, std::uint64_t sequence) {
+  Range* left = nullptr;
+  Range* right = nullptr;
+  store_.for_each([&](Range& range) {
+    if (range.next == nullptr && range.end() == at && at != span.base) left = &range;
+    const bool follows = range.prev == nullptr && range.address == at + bytes;
+    if (follows && range.address != span.base + span.bytes) right = &range;
+  });
+  for (Range* neighbour : {left, right}) {
+    if (neighbour != nullptr && neighbour->state == RangeState::free) remove_free(neighbour);
+  }
+  segments_ += 1 - (left != nullptr ? 1 : 0) - (right != nullptr ? 1 : 0);
+  Range* const range = store_.take();
+  range->address = at;
+  range->size = bytes;
+  range->freed_at = sequence;
+  range->prev = nullptr;
+  if (left != nullptr && left->state == RangeState::free) {
+    range->address = left->address;
+    range->size += left->size;
+    Range* const before = left->prev;
+    store_.give(left);
+    left = before;
+  }
+  range->prev = left;
+  if (left != nullptr) left->next = range;
+  if (right != nullptr && right->state == RangeState::free) {
+    range->size += right->size;
+    Range* const after = right->next;
+    store_.give(right);
+    right = after;
+  }
+  link(range, right);
+  insert_free(range);
+}
+
 }  // namespace reprieve::memory

@@ -133,6 +133,17 @@ class Arena {
   // address first, so that `range` stays valid.
   void detach(Range* range, const Chunk& chunk, Span& span);
 
+  // ---- given addresses: a linear search each, for what is rare ----
+
+  // The free range that [at, at + bytes) lies in; null where not all of it is free.
+  Range* free_range_at(Address at, std::uint64_t bytes) const;
+
+  // Cuts off what lies before `at` as a free range of its own; returns the range from `at` on. Precondition: can_split().
+  Range* cut_front(Range* range, Address at);
+
+  // `bytes` bytes mapped at `at` become free memory of the arena, one with the segments that they touch.
+  void reattach(const Span& span, Address at, std::uint64_t bytes, std::uint64_t sequence);
+
   void add_span(std::unique_ptr<Span> span) { spans_.push_back(std::move(span)); }
   std::vector<std::unique_ptr<Span>>& spans() { return spans_; }
   const std::vector<std::unique_ptr<Span>>& spans() const { return spans_; }

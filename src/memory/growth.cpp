@@ -255,6 +255,7 @@ Status Allocator::execute(Pool& pool, Arena& arena, Plan& plan) {
   for (const Piece* piece : moved) {
     Span& old_span = *addresses_.find(piece->chunk->home);
     old_span.arena.load(std::memory_order_relaxed)->detach(piece->from, *piece->chunk, old_span);
+    tell_segment(*piece->owner, false, piece->chunk->home, piece->chunk->bytes);
     const StaleMapping stale{piece->chunk, piece->chunk->home, &old_span};
     if (piece->owner == &pool && keeps) {
       pool.kept.push_back(stale);
@@ -271,6 +272,7 @@ Status Allocator::execute(Pool& pool, Arena& arena, Plan& plan) {
   for (const StaleMapping& mapping : made) {
     mapping.chunk->home = mapping.at;
     span.set_pages(mapping.at, mapping.chunk->bytes, mapping.chunk);
+    tell_segment(pool, true, mapping.at, mapping.chunk->bytes);
   }
   arena.attach(plan.site, plan.bytes, pool.sequence);
   return success();

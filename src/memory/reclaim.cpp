@@ -229,6 +229,7 @@ void Allocator::send_back(Pool& pool, std::uint64_t most_bytes) {
   for (const Leaving& each : chosen) {
     Span& span = *addresses_.find(each.chunk->home);
     each.arena->detach(each.range, *each.chunk, span);
+    tell_segment(pool, false, each.chunk->home, each.chunk->bytes);
     batch.mappings.push_back({each.chunk, each.chunk->home, &span});
     limbo_bytes_ += static_cast<std::int64_t>(each.chunk->bytes);
     doom(each.chunk);
@@ -269,7 +270,7 @@ Status Allocator::trim(std::uint64_t keep_bytes) {
       }
       const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - Clock::now());
       Status status;
-      if (left.count() <= 0 || !hurdle->wait(left, status)) return status;
+      if (left.count() <= 0 || !wait_for(*hurdle, left, status)) return status;
     }
   } catch (const std::bad_alloc&) {
     return failure(Errc::host_memory, "no host memory for the allocator's records");

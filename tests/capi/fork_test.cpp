@@ -58,6 +58,9 @@ TEST_F(ForkTest, EveryCallIsRefused) {
     REFUSED(reprieve_alloc_in_pool(&out, KiB, 0, nullptr, 0));
     REFUSED(reprieve_dealloc(block));
     REFUSED(reprieve_dealloc_on(block, other));
+    REFUSED(reprieve_alloc_at(block, 512, 0, nullptr, 0));
+    REFUSED(reprieve_get_block_info(block, nullptr, nullptr));
+    REFUSED(reprieve_set_hooks(nullptr));
     REFUSED(reprieve_record_stream(block, other));
     REFUSED(reprieve_pin_backing(block));
     REFUSED(reprieve_pool_create(0, 0, &pool));
