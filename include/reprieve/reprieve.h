@@ -159,6 +159,20 @@ typedef struct reprieve_counter {
 
 enum { REPRIEVE_CALL_KINDS = 21 }; /* reprieve_call_name(0 … 20) */
 
+/* The counters of reprieve_stats for blocks of one kind. Memory that is regrouped for blocks of the other kind counts as
+ * freed by its kind and allocated by the other one; what is on its way back to the driver still counts. */
+typedef struct reprieve_kind_stats {
+  reprieve_counter requested_bytes;
+  reprieve_counter allocated_bytes;
+  reprieve_counter active_bytes;
+  reprieve_counter inactive_split_bytes;
+  reprieve_counter reserved_bytes;
+  reprieve_counter allocations;
+  reprieve_counter active_blocks;
+  reprieve_counter inactive_split_blocks;
+  reprieve_counter segments;
+} reprieve_kind_stats;
+
 typedef struct reprieve_stats {
   size_t size;
   reprieve_counter requested_bytes;      /* as asked for */
@@ -177,8 +191,10 @@ typedef struct reprieve_stats {
   int64_t limbo_bytes;                       /* stale mappings that queued work may still use */
   int64_t address_space_bytes;               /* reserved addresses */
   int64_t driver_calls[REPRIEVE_CALL_KINDS];
-  int64_t driver_ns;      /* time in the driver: measured, or the cost model's on the simulated device */
-  int64_t driver_wall_ns; /* the same by the host's clock */
+  int64_t driver_ns;         /* time in the driver: measured, or the cost model's on the simulated device */
+  int64_t driver_wall_ns;    /* the same by the host's clock */
+  reprieve_kind_stats small; /* blocks of up to 1 MiB, rounded; the rest are large, and both together are all */
+  reprieve_kind_stats large;
 } reprieve_stats;
 
 REPRIEVE_API reprieve_status reprieve_get_stats(int device, reprieve_stats* out);

@@ -134,6 +134,20 @@ reprieve_counter to_c(const memory::Counter& counter) {
   return {counter.current, counter.peak, counter.allocated, counter.freed};
 }
 
+// The counters that reprieve_stats and reprieve_kind_stats both have.
+template <typename T>
+void fill_totals(T& out, const memory::Totals& totals) {
+  out.requested_bytes = to_c(totals.metrics[memory::requested_bytes]);
+  out.allocated_bytes = to_c(totals.metrics[memory::allocated_bytes]);
+  out.active_bytes = to_c(totals.metrics[memory::active_bytes]);
+  out.inactive_split_bytes = to_c(totals.metrics[memory::inactive_split_bytes]);
+  out.reserved_bytes = to_c(totals.reserved_bytes);
+  out.allocations = to_c(totals.metrics[memory::allocations]);
+  out.active_blocks = to_c(totals.metrics[memory::active_blocks]);
+  out.inactive_split_blocks = to_c(totals.metrics[memory::inactive_split_blocks]);
+  out.segments = to_c(totals.segments);
+}
+
 }  // namespace
 }  // namespace reprieve::capi
 
@@ -299,15 +313,9 @@ reprieve_status reprieve_get_stats(int device, reprieve_stats* out) {
       const memory::Stats stats = allocator.stats();
       const device::CallStats calls = allocator.device().call_stats();
       reprieve_stats filled{};
-      filled.requested_bytes = to_c(stats.metrics[memory::requested_bytes]);
-      filled.allocated_bytes = to_c(stats.metrics[memory::allocated_bytes]);
-      filled.active_bytes = to_c(stats.metrics[memory::active_bytes]);
-      filled.inactive_split_bytes = to_c(stats.metrics[memory::inactive_split_bytes]);
-      filled.reserved_bytes = to_c(stats.reserved_bytes);
-      filled.allocations = to_c(stats.metrics[memory::allocations]);
-      filled.active_blocks = to_c(stats.metrics[memory::active_blocks]);
-      filled.inactive_split_blocks = to_c(stats.metrics[memory::inactive_split_blocks]);
-      filled.segments = to_c(stats.segments);
+      fill_totals(filled, stats);
+      fill_totals(filled.small, stats.kinds[static_cast<std::size_t>(memory::BlockKind::small)]);
+      fill_totals(filled.large, stats.kinds[static_cast<std::size_t>(memory::BlockKind::large)]);
       filled.alloc_retries = stats.alloc_retries;
       filled.ooms = stats.ooms;
       // A pointer in nobody's addresses belongs to no device; it is shown on each.

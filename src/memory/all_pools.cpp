@@ -6,7 +6,13 @@ namespace reprieve::memory {
 
 std::int64_t AllPools::sum(Metric metric) const {
   std::int64_t total = 0;
-  for (const auto& pool : allocator_.pools_) total += pool->counters.current(metric);
+  for (const auto& pool : allocator_.pools_) total += pool->current(metric);
+  return total;
+}
+
+std::int64_t AllPools::sum(Metric metric, BlockKind kind) const {
+  std::int64_t total = 0;
+  for (const auto& pool : allocator_.pools_) total += pool->arena(kind).counters.current(metric);
   return total;
 }
 
@@ -14,53 +20,81 @@ void AllPools::deal() {
   const auto& pools = allocator_.pools_;
   for (std::size_t m = 0; m < metric_count && !pools.empty(); ++m) {
     const auto metric = static_cast<Metric>(m);
-    std::int64_t& peak = allocator_.peaks_[m];
-    // A sole pool's allowance is the device's peak.
-    if (pools.front()->sole) peak = std::max(peak, pools.front()->counters.allowance(metric));
+    // A sole pool's allowances are the device's peaks.
+    const bool sole = pools.front()->sole;
+    std::int64_t& peak = allocator_.peaks_.all[m];
     const std::int64_t total = sum(metric);
-    peak = std::max(peak, total);
-    deal_out(metric, peak - total);
+    peak = std::max({peak, total, sole ? pools.front()->allowances[m].most : 0});
+    deal_out(
+        peak - total, [=](Pool& pool) { return pool.current(metric); },
+        [=](Pool& pool) -> Allowance& { return pool.allowances[m]; });
+    for (const BlockKind kind : both_kinds) {
+      const auto counters = [=](Pool& pool) -> Counters& { return pool.arena(kind).counters; };
+      std::int64_t& kind_peak = allocator_.peaks_.of(kind)[m];
+      const std::int64_t kind_total = sum(metric, kind);
+      kind_peak = std::max({kind_peak, kind_total, sole ? counters(*pools.front()).allowances[m].most : 0});
+      deal_out(
+          kind_peak - kind_total, [=](Pool& pool) { return counters(pool).current(metric); },
+          [=](Pool& pool) -> Allowance& { return counters(pool).allowances[m]; });
+    }
   }
-  for (const auto& pool : pools) pool->sole = pools.size() == 1;
-
-  std::int64_t segments = 0;
-  for (const auto& pool : pools) segments += pool->small.segments() + pool->large.segments();
-  Counter& counter = allocator_.segments_;
-  (segments > counter.current ? counter.allocated : counter.freed) += std::abs(segments - counter.current);
-  counter.current = segments;
-  counter.peak = std::max(counter.peak, segments);
+  for (const auto& pool : pools) {
+    pool->divide();
+    pool->sole = pools.size() == 1;
+  }
+  count_segments();
 }
 
-void AllPools::deal_out(Metric metric, std::int64_t slack) {
+// Deals `slack` beyond what there is now to the allowances that allowance_of(Pool&) names.
+template <typename CurrentOf, typename AllowanceOf>
+void AllPools::deal_out(std::int64_t slack, CurrentOf&& current_of, AllowanceOf&& allowance_of) {
   const auto& pools = allocator_.pools_;
-  if (pools.size() == 1) {
-    Counters& counters = pools.front()->counters;
-    counters.note_wish(metric);
-    counters.set_allowance(metric, counters.current(metric) + slack);
-    return;
-  }
   // Where there is not enough for all, it is not always the same pools that go without.
   const std::size_t first = allocator_.first_dealt_++ % pools.size();
   for (std::size_t i = 0; i < pools.size(); ++i) {
-    Counters& counters = pools[(first + i) % pools.size()]->counters;
-    counters.note_wish(metric);
-    const std::int64_t dealt = std::min(slack, counters.wish(metric) - counters.current(metric));
-    counters.set_allowance(metric, counters.current(metric) + dealt);
+    Pool& pool = *pools[(first + i) % pools.size()];
+    const std::int64_t current = current_of(pool);
+    Allowance& allowance = allowance_of(pool);
+    allowance.note(current);
+    const std::int64_t dealt = std::min(slack, allowance.wish - current);
+    allowance.most = current + dealt;
     slack -= dealt;
   }
   const std::int64_t share = slack / static_cast<std::int64_t>(pools.size());
-  for (const auto& pool : pools) pool->counters.set_allowance(metric, pool->counters.allowance(metric) + share);
+  for (const auto& pool : pools) allowance_of(*pool).most += share;
+}
+
+void AllPools::count_segments() {
+  const auto count = [](Counter& counter, std::int64_t now) {
+    (now > counter.current ? counter.allocated : counter.freed) += std::abs(now - counter.current);
+    counter.current = now;
+    counter.peak = std::max(counter.peak, now);
+  };
+  std::int64_t all = 0;
+  for (const BlockKind kind : both_kinds) {
+    std::int64_t segments = 0;
+    for (const auto& pool : allocator_.pools_) segments += pool->arena(kind).segments();
+    count(allocator_.segments_.of(kind), segments);
+    all += segments;
+  }
+  count(allocator_.segments_.all, all);
 }
 
 void AllPools::reset_peaks() {
   for (std::size_t m = 0; m < metric_count; ++m) {
-    allocator_.peaks_[m] = sum(static_cast<Metric>(m));
+    const auto metric = static_cast<Metric>(m);
+    allocator_.peaks_.all[m] = sum(metric);
+    for (const BlockKind kind : both_kinds) allocator_.peaks_.of(kind)[m] = sum(metric, kind);
     for (const auto& pool : allocator_.pools_) {
-      pool->counters.set_allowance(static_cast<Metric>(m), pool->counters.current(static_cast<Metric>(m)));
+      pool->allowances[m].most = pool->current(metric);
+      for (const BlockKind kind : both_kinds) {
+        Counters& counters = pool->arena(kind).counters;
+        counters.allowances[m].most = counters.current(metric);
+      }
     }
   }
   deal();
-  allocator_.segments_.peak = allocator_.segments_.current;
+  allocator_.segments_.each([](Counter& counter) { counter.peak = counter.current; });
 }
 
 }  // namespace reprieve::memory

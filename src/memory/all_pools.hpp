@@ -22,15 +22,18 @@ class AllPools {
   AllPools& operator=(const AllPools&) = delete;
 
   std::int64_t sum(Metric metric) const;
+  std::int64_t sum(Metric metric, BlockKind kind) const;
 
-  // Takes the totals into the peaks and deals what is left below each peak to the pools.
+  // Takes the totals into the peaks and deals what is left below each peak to the pools and their arenas.
   void deal();
 
   // Forgets the peaks: they are now the totals.
   void reset_peaks();
 
  private:
-  void deal_out(Metric metric, std::int64_t slack);
+  template <typename CurrentOf, typename AllowanceOf>
+  void deal_out(std::int64_t slack, CurrentOf&& current_of, AllowanceOf&& allowance_of);
+  void count_segments();
 
   Allocator& allocator_;
   Pool* locked_;

@@ -20,23 +20,38 @@ std::uint64_t next_allocator_id() {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-// Whether taking `size` from `range` stays within the pool's allowances.
-bool within_allowances(const Counters& counters, const Range& range, std::uint64_t requested, std::uint64_t size) {
+// Whether taking `size` from `range` stays within the arena's ceilings.
+bool within_ceilings(const Counters& counters, const Range& range, std::uint64_t requested, std::uint64_t size) {
   // The rest of a whole segment becomes a split one.
   return counters.fits(static_cast<std::int64_t>(requested), static_cast<std::int64_t>(size)) &&
          (!range.whole_segment() || counters.split_fits(static_cast<std::int64_t>(range.size - size)));
 }
 
-// Whether freeing it does: it becomes split memory, unless its whole segment is free then.
-bool free_within_allowances(const Counters& counters, const Range& range) {
-  if (counters.split_fits(static_cast<std::int64_t>(range.size))) [[likely]]
-    return true;
+Needs needs_of(const Range& range, std::uint64_t requested, std::uint64_t size) {
+  const auto bytes = static_cast<std::int64_t>(size);
+  Needs needs{static_cast<std::int64_t>(requested), bytes, bytes, 1, 1};
+  if (range.whole_segment()) {
+    needs[inactive_split_bytes] = static_cast<std::int64_t>(range.size - size);
+    needs[inactive_split_blocks] = 1;
+  }
+  return needs;
+}
+
+// Whether the free of a block makes its whole segment free, so that it does not become split memory.
+bool frees_segment(const Range& range) {
   const auto is_free = [](const Range* neighbour) {
     return neighbour != nullptr && neighbour->state == RangeState::free;
   };
   const Range* const left = is_free(range.prev) ? range.prev->prev : range.prev;
   const Range* const right = is_free(range.next) ? range.next->next : range.next;
   return left == nullptr && right == nullptr;
+}
+
+Needs needs_of_free(const Range& range) {
+  Needs needs{};
+  needs[inactive_split_bytes] = static_cast<std::int64_t>(range.size);
+  needs[inactive_split_blocks] = 1;
+  return needs;
 }
 
 }  // namespace
@@ -123,10 +138,11 @@ Allocator::~Allocator() {
     pool->lock.lock();
     Range* const range = arena.find(size);
     if (range != nullptr && arena.can_split() && pool->serving == id) [[likely]] {
-      const bool within = within_allowances(pool->counters, *range, bytes, size);
+      const bool within =
+          within_ceilings(arena.counters, *range, bytes, size) || pool->make_room(arena, needs_of(*range, bytes, size));
       if (within || pool->sole) [[likely]] {
-        commit(*pool, arena, range, size, bytes, out);
-        if (!within) pool->counters.raise_allowances();
+        commit(arena, range, size, bytes, out);
+        if (!within) pool->raise_allowances();
         pool->lock.unlock();
         return success();
       }
@@ -175,7 +191,7 @@ Status Allocator::allocate_slow(Pool& pool, PoolId id, std::uint64_t requested, 
         status = grow(pool, arena, size);
         if (status.ok()) range = arena.find(size);
       }
-      if (range != nullptr) commit(pool, arena, range, size, requested, out);
+      if (range != nullptr) commit(arena, range, size, requested, out);
       AllPools(*this, &pool).deal();
       if (range != nullptr) return success();
       if (!status.is(Errc::out_of_memory)) return status;
@@ -196,7 +212,7 @@ Status Allocator::allocate_slow(Pool& pool, PoolId id, std::uint64_t requested, 
 // Precondition: the pool's lock is held, the range is live.
 inline void Allocator::commit_free(Pool& pool, Arena& arena, Span& span, Range* range) {
   span.block_slot(range->address) = nullptr;
-  pool.counters.freed(static_cast<std::int64_t>(range->block.requested), static_cast<std::int64_t>(range->size));
+  arena.counters.freed(static_cast<std::int64_t>(range->block.requested), static_cast<std::int64_t>(range->size));
   arena.give(range, ++pool.sequence);
 }
 
@@ -208,11 +224,13 @@ inline void Allocator::commit_free(Pool& pool, Arena& arena, Span& span, Range* 
   Pool& pool = *found.pool;
   if (found.range->block.uses != nullptr) [[unlikely]]
     return free_used(found, nullptr);
-  const bool within = free_within_allowances(pool.counters, *found.range);
+  Arena& arena = *found.arena;
+  const bool within = arena.counters.split_fits(static_cast<std::int64_t>(found.range->size)) ||
+                      frees_segment(*found.range) || pool.make_room(arena, needs_of_free(*found.range));
   if (!within && !pool.sole) [[unlikely]]
     return free_at_peak(found);
-  commit_free(pool, *found.arena, *found.span, found.range);
-  if (!within) pool.counters.raise_allowances();
+  commit_free(pool, arena, *found.span, found.range);
+  if (!within) pool.raise_allowances();
   pool.lock.unlock();
   return success();
 }
@@ -261,8 +279,8 @@ Status Allocator::free_used(const Found& found, const StreamRef* after) {
     }
     range->state = RangeState::deferred;
     span->block_slot(range->address) = nullptr;
-    pool->counters.freed(static_cast<std::int64_t>(range->block.requested), static_cast<std::int64_t>(range->size));
-    pool->counters.deferred(static_cast<std::int64_t>(range->size));
+    arena->counters.freed(static_cast<std::int64_t>(range->block.requested), static_cast<std::int64_t>(range->size));
+    arena->counters.deferred(static_cast<std::int64_t>(range->size));
     lock.unlock();
     pool->allocator.free_deferred(*pool, *arena, range, uses);
   } catch (const std::bad_alloc&) {

@@ -41,10 +41,32 @@ struct Counter {
   std::int64_t current = 0, peak = 0, allocated = 0, freed = 0;
 };
 
-struct Stats {
+struct Totals {
   std::array<Counter, metric_count> metrics;  // by Metric
   Counter reserved_bytes;
   Counter segments;
+};
+
+// Something told three times: for all blocks, and for those of each kind.
+template <typename T>
+struct ByKind {
+  T all{};
+  std::array<T, block_kinds> kinds{};
+
+  T& of(BlockKind kind) { return kinds[static_cast<std::size_t>(kind)]; }
+  const T& of(BlockKind kind) const { return kinds[static_cast<std::size_t>(kind)]; }
+  template <typename F>
+  void each(F&& visit) {
+    visit(all);
+    for (T& one : kinds) visit(one);
+  }
+};
+
+// A chunk counts as reserved by the kind of the arena that its home is, or last was, in: until it is released, also
+// while it is on its way there. Chunks that are given to the other kind are freed by the one, allocated by the other,
+// and neither for all.
+struct Stats : Totals {
+  std::array<Totals, block_kinds> kinds;  // by BlockKind
   std::int64_t alloc_retries = 0;
   std::int64_t ooms = 0;
   std::int64_t invalid_frees = 0;
@@ -150,7 +172,7 @@ class Allocator {
   // ---- allocator.cpp ----
   [[gnu::noinline, gnu::cold]] Status allocate_slow(Pool& pool, PoolId id, std::uint64_t requested, std::uint64_t size,
                                                     void** out);
-  void commit(Pool& pool, Arena& arena, Range* range, std::uint64_t size, std::uint64_t requested, void** out);
+  void commit(Arena& arena, Range* range, std::uint64_t size, std::uint64_t requested, void** out);
   struct Found {
     Pool* pool = nullptr;  // locked, where a live block was found
     Arena* arena = nullptr;
@@ -192,8 +214,9 @@ class Allocator {
   void release(Chunk* chunk);
   void retry_failed();
 
-  Stats totals(const AllPools& all) const;
-  Chunk* add_chunk(device::Handle handle, std::uint64_t bytes);
+  ByKind<Totals> totals(const AllPools& all) const;
+  Chunk* add_chunk(device::Handle handle, std::uint64_t bytes, BlockKind kind);
+  void give_to(BlockKind kind, Chunk& chunk);
   void doom(Chunk* chunk);
 
   // ---- place.cpp: mutex_ and the pool's lock held ----
@@ -223,12 +246,12 @@ class Allocator {
   std::vector<Chunk*> failed_releases_;
   std::size_t closed_pools_ = 0;
 
-  std::array<std::int64_t, metric_count> peaks_{};  // valid while there are several pools
+  ByKind<std::array<std::int64_t, metric_count>> peaks_;  // valid while there are several pools
   std::size_t first_dealt_ = 0;
   std::int64_t doomed_bytes_ = 0;  // reserved, but on their way back to the driver
-  Counter reserved_;
-  Counter segments_;
-  Stats accumulated_base_;             // what `allocated` and `freed` had reached when they were last reset
+  ByKind<Counter> reserved_;
+  ByKind<Counter> segments_;
+  ByKind<Totals> accumulated_base_;    // what `allocated` and `freed` had reached when they were last reset
   std::uint64_t driver_free_ = 0;      // what may still be taken where there is no limit, as last asked
   std::int64_t driver_free_left_ = 0;  // taken until the driver is asked again
   std::int64_t limbo_bytes_ = 0;

@@ -17,9 +17,9 @@ struct Pool;
 
 class Arena {
  public:
-  enum class Kind : std::uint8_t { small, large };
+  using Kind = BlockKind;
 
-  Arena(Pool& pool, Counters& counters, Kind kind) : pool_(pool), counters_(counters), kind_(kind) {}
+  Arena(Pool& pool, Kind kind) : pool_(pool), kind_(kind) {}
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
@@ -27,6 +27,8 @@ class Arena {
   Kind kind() const { return kind_; }
   // log2 of the distance that the beginnings of live blocks keep: in the large arena all are larger than 1 MiB.
   unsigned slot_shift() const { return kind_ == Kind::small ? 9 : 20; }
+
+  Counters counters;
 
   // ---- blocks ----
 
@@ -39,8 +41,8 @@ class Arena {
     if (range->size == size) {
       bins_.remove(range);
       if (!whole) {
-        counters_.split_taken(signed_bytes(size));
-        counters_.split_blocks_changed(-1);
+        counters.split_taken(signed_bytes(size));
+        counters.split_blocks_changed(-1);
       }
     } else {
       Range* const block = store_.take();
@@ -53,10 +55,10 @@ class Arena {
       range->address += size;
       bins_.resize(range, range->size - size);
       if (whole) {
-        counters_.split_changed(signed_bytes(range->size));
-        counters_.split_blocks_changed(1);
+        counters.split_changed(signed_bytes(range->size));
+        counters.split_blocks_changed(1);
       } else {
-        counters_.split_taken(signed_bytes(size));
+        counters.split_taken(signed_bytes(size));
       }
       range = block;
     }
@@ -99,11 +101,11 @@ class Arena {
     range->freed_at = sequence;
     const int joined = (joins_before ? 1 : 0) + (joins_after ? 1 : 0);
     if (range->whole_segment()) {
-      counters_.segment_freed(signed_bytes(size), signed_bytes(others));
-      counters_.split_blocks_changed(-joined);
+      counters.segment_freed(signed_bytes(size), signed_bytes(others));
+      counters.split_blocks_changed(-joined);
     } else {
-      counters_.split_freed(signed_bytes(size));
-      counters_.split_blocks_changed(1 - joined);
+      counters.split_freed(signed_bytes(size));
+      counters.split_blocks_changed(1 - joined);
     }
   }
 
@@ -173,12 +175,11 @@ class Arena {
   }
   void count_split(const Range& range, int sign) {
     if (range.whole_segment()) return;
-    counters_.split_changed(sign * signed_bytes(range.size));
-    counters_.split_blocks_changed(sign);
+    counters.split_changed(sign * signed_bytes(range.size));
+    counters.split_blocks_changed(sign);
   }
 
   Pool& pool_;
-  Counters& counters_;
   const Kind kind_;
   Bins bins_;
   RangeStore store_;

@@ -6,11 +6,10 @@
 namespace reprieve::memory {
 
 // Precondition: the pool's lock is held, `range` is free and has room for `size`.
-inline void Allocator::commit(Pool& pool, Arena& arena, Range* range, std::uint64_t size, std::uint64_t requested,
-                              void** out) {
+inline void Allocator::commit(Arena& arena, Range* range, std::uint64_t size, std::uint64_t requested, void** out) {
   range = arena.take(range, size, requested);
   addresses_.find(range->address)->block_slot(range->address) = range;
-  pool.counters.allocated(static_cast<std::int64_t>(requested), static_cast<std::int64_t>(size));
+  arena.counters.allocated(static_cast<std::int64_t>(requested), static_cast<std::int64_t>(size));
   *out = reinterpret_cast<void*>(range->address);
 }
 

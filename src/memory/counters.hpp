@@ -1,10 +1,13 @@
-// What a pool counts, cheap enough for every allocation: few plain adds under the pool's lock, the rest derived.
+// What an arena counts, cheap enough for every allocation: few plain adds under the pool's lock, the rest derived.
 //
-// Device peaks are exact without a counter that all threads share. Each pool has an allowance for each metric, and the
-// allowances of all pools never add up to more than the device's peak: as long as every pool stays within its own, the
-// device cannot be at a new peak. A pool that would go beyond takes the slow way, with every pool locked, where the sum
-// is looked at and the allowances are dealt anew: first to each pool what it was seen to need before, so that pools in
-// a steady state keep to the quick way. A device's only pool needs none of this: its peak is the device's.
+// Device peaks, of all blocks and of each kind, are exact without a counter that all threads share. Each pool has an
+// allowance for each metric, and the allowances of all pools never add up to more than the device's peak; each arena has
+// one too, and those of a kind's arenas never add up to more than the peak of that kind. As long as everybody stays
+// within, the device cannot be at a new peak of either sort. What is compared on the path of a block is one ceiling: at
+// most the arena's allowance, and with that of the pool's other arena at most the pool's, which the two divide between
+// them as they need it. Who would go beyond both takes the slow way, with every pool locked, where the sums are looked
+// at and the allowances are dealt anew: first to each what it was seen to need before, so that pools in a steady state
+// keep to the quick way. A device's only pool needs none of this: its peaks are the device's.
 #pragma once
 
 #include <algorithm>
@@ -26,12 +29,24 @@ enum Metric : std::size_t {
   metric_count,
 };
 
+// A part of a device's peak.
+struct Allowance {
+  std::int64_t most = 0;
+  std::int64_t wish = 0;  // the most that its owner was seen to need
+
+  void note(std::int64_t current) { wish = std::max(wish, current); }
+};
+using Allowances = std::array<Allowance, metric_count>;
+
+// What an operation may add to each metric at most.
+using Needs = std::array<std::int64_t, metric_count>;
+
 // Changed under the pool's lock only. current() may be called without it: growth looks at other pools'.
 class Counters {
  public:
   // ---- the path of a block ----
 
-  // Whether an allocation stays within the allowances.
+  // Whether an allocation stays within the ceilings.
   bool fits(std::int64_t requested, std::int64_t size) const {
     return requested_.current() + requested <= ceiling_requested_ &&
            allocated_.current() + size <= ceiling_allocated_ && count_.current() + 1 <= ceiling_count_;
@@ -48,8 +63,8 @@ class Counters {
   }
 
   bool split_fits(std::int64_t bytes) const {
-    return load(split_bytes_) + bytes <= allowance_[inactive_split_bytes] &&
-           load(split_blocks_) + 1 <= allowance_[inactive_split_blocks];
+    return load(split_bytes_) + bytes <= ceilings_[inactive_split_bytes] &&
+           load(split_blocks_) + 1 <= ceilings_[inactive_split_blocks];
   }
   // A block became split memory, or was cut from it. (Each is a rise or a fall of what is derived in risen().)
   void split_freed(std::int64_t size) { add(split_bytes_, size); }
@@ -74,12 +89,12 @@ class Counters {
   void deferred(std::int64_t size) {
     add(deferred_bytes_, size);
     add(deferred_blocks_, 1);
-    set_ceilings();
+    join_ceilings();
   }
   void deferral_ended(std::int64_t size) {
     add(deferred_bytes_, -size);
     add(deferred_blocks_, -1);
-    set_ceilings();
+    join_ceilings();
   }
 
   // ---- totals and allowances ----
@@ -113,23 +128,14 @@ class Counters {
     return 0;
   }
 
-  std::int64_t allowance(Metric m) const { return allowance_[m]; }
-  bool exceeds(Metric m) const { return current(m) > allowance_[m]; }
-  void set_allowance(Metric m, std::int64_t value) {
-    allowance_[m] = value;
-    set_ceilings();
-  }
-  // Of a sole pool, whose allowances are the device's peaks.
-  [[gnu::noinline, gnu::cold]] void raise_allowances() {
-    for (std::size_t m = 0; m < metric_count; ++m) {
-      allowance_[m] = std::max(allowance_[m], current(static_cast<Metric>(m)));
-    }
-    set_ceilings();
-  }
+  // Of the peak of the arena's kind.
+  Allowances allowances{};
 
-  // The most that the pool itself was seen to need.
-  std::int64_t wish(Metric m) const { return wish_[m]; }
-  void note_wish(Metric m) { wish_[m] = std::max(wish_[m], current(m)); }
+  std::int64_t ceiling(Metric m) const { return ceilings_[m]; }
+  void set_ceiling(Metric m, std::int64_t value) {
+    ceilings_[m] = value;
+    join_ceilings();
+  }
 
  private:
   using Cell = std::atomic<std::int64_t>;
@@ -146,11 +152,11 @@ class Counters {
     void fall(std::int64_t by) { add(fallen, by); }
   };
 
-  // What is active is what is allocated and what is deferred: one ceiling stands for both allowances.
-  void set_ceilings() {
-    ceiling_requested_ = allowance_[requested_bytes];
-    ceiling_allocated_ = std::min(allowance_[allocated_bytes], allowance_[active_bytes] - load(deferred_bytes_));
-    ceiling_count_ = std::min(allowance_[allocations], allowance_[active_blocks] - load(deferred_blocks_));
+  // What is active is what is allocated and what is deferred: one comparison stands for both.
+  void join_ceilings() {
+    ceiling_requested_ = ceilings_[requested_bytes];
+    ceiling_allocated_ = std::min(ceilings_[allocated_bytes], ceilings_[active_bytes] - load(deferred_bytes_));
+    ceiling_count_ = std::min(ceilings_[allocations], ceilings_[active_blocks] - load(deferred_blocks_));
   }
 
   Flow requested_;
@@ -166,8 +172,7 @@ class Counters {
   // Every free makes split memory of its block: what did not, and what did without a free, is counted beside.
   std::int64_t split_bytes_beside_ = 0;
   std::int64_t split_blocks_risen_ = 0;
-  std::array<std::int64_t, metric_count> allowance_{};
-  std::array<std::int64_t, metric_count> wish_{};
+  std::array<std::int64_t, metric_count> ceilings_{};
 };
 
 }  // namespace reprieve::memory

@@ -47,7 +47,7 @@ unsigned fineness(std::uint64_t reserved, std::uint64_t limit, std::int64_t allo
 
 // How many bytes may still be taken from the driver.
 std::uint64_t Allocator::creatable() {
-  const auto reserved = static_cast<std::uint64_t>(reserved_.current);
+  const auto reserved = static_cast<std::uint64_t>(reserved_.all.current);
   const std::uint64_t cap = limit();
   if (cap != 0) return cap > reserved ? cap - reserved : 0;
   // Asked anew before an eighth of what was free has been taken, and for each GiB: others take memory as well.
@@ -67,8 +67,8 @@ std::uint64_t Allocator::chunk_bytes(const Arena& arena) const {
   // A graph's pool grows while it is captured, once, and is the only use of what is left unused in it.
   if (arena.pool().graph) return std::max(page_bytes, round_down(settings_.chunk_max >> graph_fineness, page_bytes));
   const std::int64_t chunks = static_cast<std::int64_t>(chunks_.size()) + harvested_chunks_;
-  const std::int64_t made = arena.pool().counters.risen(allocations);
-  const unsigned shift = fineness(static_cast<std::uint64_t>(reserved_.current), limit(), made / (chunks + 1));
+  const std::int64_t made = arena.pool().risen(allocations);
+  const unsigned shift = fineness(static_cast<std::uint64_t>(reserved_.all.current), limit(), made / (chunks + 1));
   return std::max(page_bytes, round_down(settings_.chunk_max >> shift, page_bytes));
 }
 
@@ -110,10 +110,10 @@ Status Allocator::plan_growth(Pool& pool, Arena& arena, std::uint64_t size, std:
   };
 
   std::int64_t active = static_cast<std::int64_t>(size);
-  for (const auto& each : pools_) active += each->counters.current(active_bytes);
-  const std::int64_t peak = std::max(active, pool.sole ? pool.counters.allowance(active_bytes) : peaks_[active_bytes]);
+  for (const auto& each : pools_) active += each->current(active_bytes);
+  const std::int64_t peak = std::max(active, pool.sole ? pool.allowances[active_bytes].most : peaks_.all[active_bytes]);
   const auto soft_cap = static_cast<std::int64_t>(static_cast<double>(peak) * (1 + settings_.growth_slack));
-  const bool within_slack = reserved_.current + static_cast<std::int64_t>(missing) <= soft_cap;
+  const bool within_slack = reserved_.all.current + static_cast<std::int64_t>(missing) <= soft_cap;
   plan.bytes = missing;
   // What is free in a graph's pool is of use to nothing else.
   if (((within_slack && !pool.graph) || moves == Moves::none) && missing <= most_new) {
@@ -132,8 +132,9 @@ Status Allocator::plan_growth(Pool& pool, Arena& arena, std::uint64_t size, std:
   // Streams that take turns would take the same memory from each other again and again: while there is more to be had,
   // each may keep some of its own.
   const auto shared_cap = static_cast<std::int64_t>(static_cast<double>(soft_cap) * stream_slack);
-  const bool keep_apart = moves == Moves::own || (limit() == 0 && missing <= most_new &&
-                                                  reserved_.current + static_cast<std::int64_t>(missing) <= shared_cap);
+  const bool keep_apart =
+      moves == Moves::own ||
+      (limit() == 0 && missing <= most_new && reserved_.all.current + static_cast<std::int64_t>(missing) <= shared_cap);
   for (const auto& other : pools_) {
     if (keep_apart || other.get() == &pool || other->is_private()) continue;
     other->lock.lock();
@@ -167,7 +168,7 @@ Status Allocator::plan_growth(Pool& pool, Arena& arena, std::uint64_t size, std:
       rest.push_back(piece);
     }
   }
-  if (missing > 0 && missing <= most_new && reserved_.current + static_cast<std::int64_t>(missing) <= soft_cap) {
+  if (missing > 0 && missing <= most_new && reserved_.all.current + static_cast<std::int64_t>(missing) <= soft_cap) {
     create(missing);
     missing = 0;
   }
@@ -220,7 +221,7 @@ Status Allocator::execute(Pool& pool, Arena& arena, Plan& plan) {
       device::Handle handle{};
       status = device_.create(piece.bytes, device::Location::device, handle);
       if (!status.ok()) break;
-      piece.chunk = add_chunk(handle, piece.bytes);
+      piece.chunk = add_chunk(handle, piece.bytes, arena.kind());
     }
     status = device_.map(at, piece.bytes, piece.chunk->handle);
     if (!status.ok()) {
@@ -271,6 +272,7 @@ Status Allocator::execute(Pool& pool, Arena& arena, Plan& plan) {
   if (!batch.mappings.empty()) pool.limbo.push_back(std::move(batch));
   for (const StaleMapping& mapping : made) {
     mapping.chunk->home = mapping.at;
+    give_to(arena.kind(), *mapping.chunk);
     span.set_pages(mapping.at, mapping.chunk->bytes, mapping.chunk);
     tell_segment(pool, true, mapping.at, mapping.chunk->bytes);
   }

@@ -27,6 +27,7 @@ bool Allocator::move_home(Pool& pool, Arena& arena, Span& span, Address page) {
   tell_segment(pool, false, chunk.home, chunk.bytes);
   *kept = {&chunk, chunk.home, &other_span};
   chunk.home = back.at;
+  give_to(arena.kind(), chunk);
   span.set_pages(back.at, chunk.bytes, &chunk);
   arena.reattach(span, back.at, chunk.bytes, pool.sequence);
   tell_segment(pool, true, back.at, chunk.bytes);
@@ -58,7 +59,7 @@ Status Allocator::allocate_at(Stream stream, PoolId id, void* ptr, std::uint64_t
     arena.reserve_records(2);
     range = arena.cut_front(range, at);
     void* out = nullptr;
-    commit(*pool, arena, range, size, bytes, &out);
+    commit(arena, range, size, bytes, &out);
     AllPools(*this, pool).deal();
     return success();
   } catch (const std::bad_alloc&) {

@@ -69,13 +69,25 @@ struct alignas(64) Pool {
         serving(pool_key.id),
         stream(pool_key.stream),
         graph(is_graph),
-        small(*this, counters, Arena::Kind::small),
-        large(*this, counters, Arena::Kind::large) {}
+        small(*this, Arena::Kind::small),
+        large(*this, Arena::Kind::large) {}
 
-  Arena& arena_for(std::uint64_t size) { return size <= small_block_max ? small : large; }
+  Arena& arena_for(std::uint64_t size) { return kind_of(size) == BlockKind::small ? small : large; }
+  Arena& arena(BlockKind kind) { return kind == BlockKind::small ? small : large; }
   bool is_private() const { return key.id != 0; }
   // Destroyed by its owner; blocks of it may live on.
   bool closed() const { return serving == closed_pool; }
+
+  // ---- counters: under the pool's lock, but for current() ----
+  std::int64_t current(Metric m) const { return small.counters.current(m) + large.counters.current(m); }
+  std::int64_t risen(Metric m) const { return small.counters.risen(m) + large.counters.risen(m); }
+  // Divides the pool's allowance between its arenas so that `needs` stays within the ceilings of `of`. False: there is
+  // not so much.
+  [[gnu::noinline]] bool make_room(Arena& of, const Needs& needs);
+  // Divides what was dealt to the pool anew.
+  void divide();
+  // Of a sole pool, whose allowances are the device's peaks: takes in what there is now.
+  [[gnu::noinline]] void raise_allowances();
 
   PoolLock lock;
   bool sole = false;  // the device's only pool; changed with all pools locked
@@ -84,7 +96,7 @@ struct alignas(64) Pool {
   PoolId serving;    // key.id, or one of the above
   StreamRef stream;  // what is marked for the pool: key.stream, or idle_stream while that is forgotten
   bool graph;
-  Counters counters;
+  Allowances allowances{};     // of the peak of all blocks
   std::uint64_t sequence = 0;  // counts frees; a mark taken at n covers every free up to n
   Arena small;
   Arena large;

@@ -93,7 +93,7 @@ void Allocator::finish_deferred(Pool& pool) {
       return false;
     });
     if (!entry.unmarked.empty() || !entry.marks.empty()) return false;
-    pool.counters.deferral_ended(static_cast<std::int64_t>(entry.range->size));
+    entry.arena->counters.deferral_ended(static_cast<std::int64_t>(entry.range->size));
     entry.arena->give(entry.range, ++pool.sequence);
     return true;
   };
@@ -249,7 +249,7 @@ Status Allocator::trim(std::uint64_t keep_bytes) {
       for (const auto& pool : pools_) {
         if (pool->graph && !pool->closed()) continue;
         const std::scoped_lock pool_lock(pool->lock);
-        const std::int64_t staying = reserved_.current - doomed_bytes_;
+        const std::int64_t staying = reserved_.all.current - doomed_bytes_;
         const auto keep = static_cast<std::int64_t>(std::min<std::uint64_t>(keep_bytes, INT64_MAX));
         if (staying > keep) send_back(*pool, static_cast<std::uint64_t>(staying - keep));
         finish_limbo(*pool);
@@ -306,7 +306,7 @@ void Allocator::set_limit(std::uint64_t bytes) {
   for (const auto& pool : pools_) {
     if (pool->graph && !pool->closed()) continue;
     const std::scoped_lock pool_lock(pool->lock);
-    const std::int64_t excess = reserved_.current - doomed_bytes_ - static_cast<std::int64_t>(bytes);
+    const std::int64_t excess = reserved_.all.current - doomed_bytes_ - static_cast<std::int64_t>(bytes);
     if (excess > 0) send_back(*pool, static_cast<std::uint64_t>(excess));
     finish_limbo(*pool);
   }
@@ -352,8 +352,10 @@ void Allocator::release(Chunk* chunk) {
     return;
   }
   const auto bytes = static_cast<std::int64_t>(chunk->bytes);
-  reserved_.current -= bytes;
-  reserved_.freed += bytes;
+  for (Counter* counter : {&reserved_.all, &reserved_.of(chunk->kind)}) {
+    counter->current -= bytes;
+    counter->freed += bytes;
+  }
   driver_free_left_ = 0;
   doomed_bytes_ -= bytes;
   chunks_.back()->index = chunk->index;
@@ -368,18 +370,35 @@ void Allocator::retry_failed() {
   for (Chunk* chunk : releases) release(chunk);
 }
 
-Chunk* Allocator::add_chunk(device::Handle handle, std::uint64_t bytes) {
+Chunk* Allocator::add_chunk(device::Handle handle, std::uint64_t bytes, BlockKind kind) {
   auto chunk = std::make_unique<Chunk>();
   chunk->handle = handle;
   chunk->bytes = bytes;
+  chunk->kind = kind;
   chunk->index = chunks_.size();
   chunks_.push_back(std::move(chunk));
-  reserved_.current += static_cast<std::int64_t>(bytes);
-  reserved_.allocated += static_cast<std::int64_t>(bytes);
-  reserved_.peak = std::max(reserved_.peak, reserved_.current);
+  for (Counter* counter : {&reserved_.all, &reserved_.of(kind)}) {
+    counter->current += static_cast<std::int64_t>(bytes);
+    counter->allocated += static_cast<std::int64_t>(bytes);
+    counter->peak = std::max(counter->peak, counter->current);
+  }
   driver_free_ -= std::min(driver_free_, bytes);
   driver_free_left_ -= static_cast<std::int64_t>(bytes);
   return chunks_.back().get();
+}
+
+// The chunk's next home is in an arena of that kind.
+void Allocator::give_to(BlockKind kind, Chunk& chunk) {
+  if (chunk.kind == kind) return;
+  const auto bytes = static_cast<std::int64_t>(chunk.bytes);
+  Counter& from = reserved_.of(chunk.kind);
+  from.current -= bytes;
+  from.freed += bytes;
+  Counter& to = reserved_.of(kind);
+  to.current += bytes;
+  to.allocated += bytes;
+  to.peak = std::max(to.peak, to.current);
+  chunk.kind = kind;
 }
 
 // From now on the chunk only waits for its last mapping to go.

@@ -14,6 +14,14 @@ inline constexpr std::uint64_t block_unit = 512;              // alignment and g
 inline constexpr std::uint64_t page_bytes = 2ULL << 20;       // granularity of chunks and mappings
 inline constexpr std::uint64_t small_block_max = 1ULL << 20;  // larger blocks live in the large arena
 
+enum class BlockKind : std::uint8_t { small, large };
+inline constexpr std::size_t block_kinds = 2;
+inline constexpr BlockKind both_kinds[] = {BlockKind::small, BlockKind::large};
+
+constexpr BlockKind kind_of(std::uint64_t size) {
+  return size <= small_block_max ? BlockKind::small : BlockKind::large;
+}
+
 constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 constexpr std::uint64_t round_down(std::uint64_t bytes, std::uint64_t unit) { return bytes / unit * unit; }
 

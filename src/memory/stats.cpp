@@ -9,23 +9,39 @@ void subtract(Counter& counter, const Counter& base) {
   counter.freed -= base.freed;
 }
 
+Totals since(Totals totals, const Totals& base) {
+  for (std::size_t m = 0; m < metric_count; ++m) subtract(totals.metrics[m], base.metrics[m]);
+  subtract(totals.reserved_bytes, base.reserved_bytes);
+  subtract(totals.segments, base.segments);
+  return totals;
+}
+
 }  // namespace
 
 // Since the beginning, not since the last reset.
-Stats Allocator::totals(const AllPools& all) const {
-  Stats out;
+ByKind<Totals> Allocator::totals(const AllPools& all) const {
+  ByKind<Totals> out;
   for (std::size_t m = 0; m < metric_count; ++m) {
     const auto metric = static_cast<Metric>(m);
-    Counter& counter = out.metrics[m];
-    counter.current = all.sum(metric);
-    counter.peak = peaks_[m];
-    for (const auto* pools : {&pools_, &spare_pools_}) {
-      for (const auto& pool : *pools) counter.allocated += pool->counters.risen(metric);
+    Counter& both = out.all.metrics[m];
+    both = {all.sum(metric), peaks_.all[m], 0, 0};
+    for (const BlockKind kind : both_kinds) {
+      Counter& counter = out.of(kind).metrics[m];
+      counter = {all.sum(metric, kind), peaks_.of(kind)[m], 0, 0};
+      for (const auto* pools : {&pools_, &spare_pools_}) {
+        for (const auto& pool : *pools) counter.allocated += pool->arena(kind).counters.risen(metric);
+      }
+      counter.freed = counter.allocated - counter.current;
+      both.allocated += counter.allocated;
+      both.freed += counter.freed;
     }
-    counter.freed = counter.allocated - counter.current;
   }
-  out.reserved_bytes = reserved_;
-  out.segments = segments_;
+  out.all.reserved_bytes = reserved_.all;
+  out.all.segments = segments_.all;
+  for (const BlockKind kind : both_kinds) {
+    out.of(kind).reserved_bytes = reserved_.of(kind);
+    out.of(kind).segments = segments_.of(kind);
+  }
   return out;
 }
 
@@ -33,10 +49,10 @@ Stats Allocator::stats() {
   const std::scoped_lock lock(mutex_);
   AllPools all(*this, nullptr);
   all.deal();
-  Stats out = totals(all);
-  for (std::size_t m = 0; m < metric_count; ++m) subtract(out.metrics[m], accumulated_base_.metrics[m]);
-  subtract(out.reserved_bytes, accumulated_base_.reserved_bytes);
-  subtract(out.segments, accumulated_base_.segments);
+  const ByKind<Totals> now = totals(all);
+  Stats out;
+  static_cast<Totals&>(out) = since(now.all, accumulated_base_.all);
+  for (std::size_t k = 0; k < block_kinds; ++k) out.kinds[k] = since(now.kinds[k], accumulated_base_.kinds[k]);
   out.alloc_retries = alloc_retries_.load(std::memory_order_relaxed);
   out.ooms = ooms_.load(std::memory_order_relaxed);
   out.invalid_frees = invalid_frees_.load(std::memory_order_relaxed);
@@ -55,7 +71,7 @@ std::int64_t Allocator::live_blocks() {
 void Allocator::reset_peaks() {
   const std::scoped_lock lock(mutex_);
   AllPools(*this, nullptr).reset_peaks();
-  reserved_.peak = reserved_.current;
+  reserved_.each([](Counter& counter) { counter.peak = counter.current; });
 }
 
 void Allocator::reset_accumulated() {

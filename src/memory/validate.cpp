@@ -32,12 +32,7 @@ class Validator {
   }
 
   void check_pool(const Pool& pool) {
-    std::array<std::int64_t, metric_count> counted{};
-    for (const Arena* arena : {&pool.small, &pool.large}) check_arena(*arena, counted);
-    for (std::size_t m = 0; m < metric_count; ++m) {
-      const std::int64_t kept = pool.counters.current(static_cast<Metric>(m));
-      expect(kept == counted[m], "metric {} of a pool says {}, its ranges {}", m, kept, counted[m]);
-    }
+    for (const Arena* arena : {&pool.small, &pool.large}) check_arena(*arena);
     for (const LimboBatch& batch : pool.limbo) {
       for (const StaleMapping& stale : batch.mappings) {
         ++stale_mappings_[stale.chunk];
@@ -51,7 +46,8 @@ class Validator {
     }
   }
 
-  void check_arena(const Arena& arena, std::array<std::int64_t, metric_count>& counted) {
+  void check_arena(const Arena& arena) {
+    std::array<std::int64_t, metric_count> counted{};
     std::int64_t segments = 0;
     std::int64_t free_ranges = 0;
     std::uint64_t range_bytes = 0;
@@ -61,6 +57,11 @@ class Validator {
       free_ranges += range.state == RangeState::free ? 1 : 0;
       range_bytes += range.size;
     });
+    for (std::size_t m = 0; m < metric_count; ++m) {
+      const std::int64_t kept = arena.counters.current(static_cast<Metric>(m));
+      expect(kept == counted[m], "metric {} of an arena says {}, its ranges {}", m, kept, counted[m]);
+    }
+    segments_.of(arena.kind()) += segments;
     expect(segments == arena.segments(), "an arena counts {} segments and has {}", arena.segments(), segments);
     std::int64_t binned = 0;
     arena.bins().for_each_from_largest(0, [&](const Range& range) {
@@ -81,6 +82,7 @@ class Validator {
         }
         expect(chunk->home == at, "the chunk at page {:#x} has its home at {:#x}", at, chunk->home);
         expect(!span->holes.contains(at), "backed addresses {:#x} are taken for free", at);
+        expect(chunk->kind == arena.kind(), "the chunk at page {:#x} counts as the other kind's", at);
         backed_bytes += chunk->bytes;
         ++homes_[chunk];
         at += chunk->bytes;
@@ -124,7 +126,7 @@ class Validator {
   }
 
   void check_chunks() {
-    std::int64_t reserved = 0;
+    ByKind<std::int64_t> reserved;
     std::int64_t doomed = 0;
     for (std::size_t i = 0; i < allocator_.chunks_.size(); ++i) {
       const Chunk& chunk = *allocator_.chunks_[i];
@@ -134,11 +136,20 @@ class Validator {
       expect(homes == (chunk.home != 0 ? 1U : 0U), "a chunk of {} bytes has {} homes", chunk.bytes, homes);
       expect(chunk.mappings == homes + stale, "a chunk counts {} mappings and has {}", chunk.mappings, homes + stale);
       expect(chunk.doomed == (chunk.home == 0), "a chunk without a home does not leave, or one with a home does");
-      reserved += static_cast<std::int64_t>(chunk.bytes);
+      reserved.all += static_cast<std::int64_t>(chunk.bytes);
+      reserved.of(chunk.kind) += static_cast<std::int64_t>(chunk.bytes);
       doomed += chunk.doomed ? static_cast<std::int64_t>(chunk.bytes) : 0;
     }
-    expect(reserved == allocator_.reserved_.current, "{} bytes are reserved, chunks have {}",
-           allocator_.reserved_.current, reserved);
+    expect(reserved.all == allocator_.reserved_.all.current, "{} bytes are reserved, chunks have {}",
+           allocator_.reserved_.all.current, reserved.all);
+    for (const BlockKind kind : both_kinds) {
+      const std::int64_t kept = allocator_.reserved_.of(kind).current;
+      expect(reserved.of(kind) == kept, "{} bytes are reserved by kind {}, chunks have {}", kept,
+             static_cast<int>(kind), reserved.of(kind));
+      const std::int64_t segments = allocator_.segments_.of(kind).current;
+      expect(segments_.of(kind) == segments, "{} segments of kind {}, arenas have {}", segments, static_cast<int>(kind),
+             segments_.of(kind));
+    }
     expect(doomed == allocator_.doomed_bytes_, "{} bytes are leaving, chunks say {}", allocator_.doomed_bytes_, doomed);
     expect(limbo_bytes_ == allocator_.limbo_bytes_, "{} bytes are in limbo, batches say {}", allocator_.limbo_bytes_,
            limbo_bytes_);
@@ -147,14 +158,27 @@ class Validator {
   void check_allowances() {
     for (std::size_t m = 0; m < metric_count; ++m) {
       const auto metric = static_cast<Metric>(m);
-      std::int64_t sum = 0;
+      ByKind<std::int64_t> dealt;
       for (const auto& pool : allocator_.pools_) {
-        expect(!pool->counters.exceeds(metric), "a pool is beyond its allowance of metric {}", m);
-        sum += pool->counters.allowance(metric);
+        std::int64_t ceilings = 0;
+        for (const Arena* arena : {&pool->small, &pool->large}) {
+          const Counters& counters = arena->counters;
+          const std::int64_t ceiling = counters.ceiling(metric);
+          expect(counters.current(metric) <= ceiling, "an arena is beyond its ceiling of metric {}", m);
+          expect(ceiling <= counters.allowances[m].most, "a ceiling of metric {} is beyond its allowance", m);
+          ceilings += ceiling;
+          dealt.of(arena->kind()) += counters.allowances[m].most;
+        }
+        expect(ceilings <= pool->allowances[m].most, "the ceilings of metric {} are beyond their pool's allowance", m);
+        dealt.all += pool->allowances[m].most;
       }
-      expect(sum <= allocator_.peaks_[m], "allowances of metric {} add up to {}, the peak is {}", m, sum,
-             allocator_.peaks_[m]);
+      check_dealt(m, dealt.all, allocator_.peaks_.all[m]);
+      for (const BlockKind kind : both_kinds) check_dealt(m, dealt.of(kind), allocator_.peaks_.of(kind)[m]);
     }
+  }
+
+  void check_dealt(std::size_t m, std::int64_t dealt, std::int64_t peak) {
+    expect(dealt <= peak, "allowances of metric {} add up to {}, the peak is {}", m, dealt, peak);
   }
 
   static std::uint32_t count(const std::unordered_map<const Chunk*, std::uint32_t>& map, const Chunk& chunk) {
@@ -165,6 +189,7 @@ class Validator {
   const Allocator& allocator_;
   std::unordered_map<const Chunk*, std::uint32_t> homes_;
   std::unordered_map<const Chunk*, std::uint32_t> stale_mappings_;
+  ByKind<std::int64_t> segments_;
   std::int64_t limbo_bytes_ = 0;
   std::string first_;
 };

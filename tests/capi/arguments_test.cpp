@@ -145,8 +145,8 @@ TEST_F(ArgumentsTest, StructureSizes) {
     reprieve_stats stats;
     std::uint8_t beyond[64];
   } room{};
-  for (const std::size_t size :
-       {sizeof(std::size_t), offsetof(reprieve_stats, reserved_bytes), sizeof(reprieve_stats)}) {
+  for (const std::size_t size : {sizeof(std::size_t), offsetof(reprieve_stats, reserved_bytes),
+                                 offsetof(reprieve_stats, small), sizeof(reprieve_stats)}) {
     std::memset(&room, 0x5a, sizeof room);
     room.stats.size = size;
     EXPECT_EQ(reprieve_get_stats(0, &room.stats), REPRIEVE_OK);

@@ -147,6 +147,17 @@ TEST_F(LifecycleTest, Statistics) {
   EXPECT_EQ(now.inactive_split_blocks.current, 1);
   EXPECT_EQ(now.inactive_split_bytes.current, (2 << 20) - 1'024);
   EXPECT_EQ(now.reserved_bytes.current, 8 << 20);
+  EXPECT_EQ(now.small.requested_bytes.current, 1'000);
+  EXPECT_EQ(now.small.requested_bytes.peak, 1'000);
+  EXPECT_EQ(now.small.inactive_split_bytes.current, (2 << 20) - 1'024);
+  EXPECT_EQ(now.small.reserved_bytes.current, 2 << 20);
+  EXPECT_EQ(now.small.segments.current, 1);
+  EXPECT_EQ(now.large.allocated_bytes.current, 0);
+  EXPECT_EQ(now.large.allocated_bytes.peak, 5 << 20);
+  EXPECT_EQ(now.large.active_blocks.freed, 1);
+  EXPECT_EQ(now.large.inactive_split_blocks.current, 0);
+  EXPECT_EQ(now.large.reserved_bytes.current, 6 << 20);
+  EXPECT_EQ(now.large.segments.current, 1);
   EXPECT_GT(now.address_space_bytes, 0);
   EXPECT_GT(now.driver_ns, 0);
   EXPECT_GT(now.driver_wall_ns, 0);

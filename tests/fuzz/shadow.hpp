@@ -84,8 +84,30 @@ struct Total {
   }
 };
 
-struct DeviceShadow {
+// What the live blocks of one kind, or of both, add up to.
+struct Totals {
   Total requested, allocated, allocations;
+
+  void rise(std::uint64_t bytes, std::uint64_t size) {
+    requested.rise(bytes);
+    allocated.rise(size);
+    allocations.rise(1);
+  }
+  void fall(std::uint64_t bytes, std::uint64_t size) {
+    requested.fall(bytes);
+    allocated.fall(size);
+    allocations.fall(1);
+  }
+  void reset_peaks() {
+    for (Total* total : {&requested, &allocated, &allocations}) total->peak = total->current;
+  }
+  void reset_accumulated() {
+    for (Total* total : {&requested, &allocated, &allocations}) total->allocated = total->freed = 0;
+  }
+};
+
+struct DeviceShadow {
+  memory::ByKind<Totals> totals;
   std::int64_t ooms = 0;
   std::set<std::pair<std::uint64_t, std::uint64_t>> live;  // begin and end
   std::uint64_t limit = 0;

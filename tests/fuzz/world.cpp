@@ -192,17 +192,14 @@ void World::steer(const Instruction& i) {
       check_totals(on);
       on.allocator->reset_peaks();
       DeviceShadow& shadow = on.shadow;
-      for (Total* total : {&shadow.requested, &shadow.allocated, &shadow.allocations}) total->peak = total->current;
+      shadow.totals.each([](Totals& totals) { totals.reset_peaks(); });
       shadow.reserved_peak = static_cast<std::int64_t>(machine_.used_bytes(ordinal));
       shadow.most_allowed = 0;
       return;
     }
     case Op::reset_accumulated: {
       on.allocator->reset_accumulated();
-      DeviceShadow& shadow = on.shadow;
-      for (Total* total : {&shadow.requested, &shadow.allocated, &shadow.allocations}) {
-        total->allocated = total->freed = 0;
-      }
+      on.shadow.totals.each([](Totals& totals) { totals.reset_accumulated(); });
       return;
     }
     case Op::check_stats: return check_totals(on);
@@ -248,9 +245,10 @@ void World::finish() {
       check_totals(on);
       const memory::Stats stats = on.allocator->stats();
       if (!settle || on.shadow.may_be_stuck) continue;
-      if (stats.metrics[memory::active_bytes].current != on.shadow.allocated.current) {
-        fail("deferred", fmt::format("all work is done, {} bytes are active and {} allocated",
-                                     stats.metrics[memory::active_bytes].current, on.shadow.allocated.current));
+      if (stats.metrics[memory::active_bytes].current != on.shadow.totals.all.allocated.current) {
+        fail("deferred",
+             fmt::format("all work is done, {} bytes are active and {} allocated",
+                         stats.metrics[memory::active_bytes].current, on.shadow.totals.all.allocated.current));
       }
       if (stats.limbo_bytes != 0) fail("limbo", fmt::format("all work is done, {} bytes in limbo", stats.limbo_bytes));
     }

@@ -105,7 +105,9 @@ class World {
 
   // ---- world_checks.cpp ----
   void check_totals(OneDevice& on);
-  void check_total(const char* name, const memory::Counter& counter, const Total& total);
+  void check_blocks(const char* kind, const memory::Totals& said, const Totals& totals);
+  void check_total(const char* kind, const char* name, const memory::Counter& counter, const Total& total);
+  void check_kinds(const memory::Stats& stats);
   void check_records();
   void check_contents(const Block& block);
 

@@ -93,9 +93,8 @@ void World::take_block(std::uint32_t slot, Block block) {
   }
   DeviceShadow& shadow = devices_[static_cast<std::size_t>(block.device)].shadow;
   shadow.live.emplace(block.address, end);
-  shadow.requested.rise(block.bytes);
-  shadow.allocated.rise(block.size());
-  shadow.allocations.rise(1);
+  shadow.totals.all.rise(block.bytes, block.size());
+  shadow.totals.of(memory::kind_of(block.size())).rise(block.bytes, block.size());
   blocks_[slot] = std::move(block);
   used_index_[slot] = static_cast<std::uint32_t>(used_slots_.size());
   used_slots_.push_back(slot);
@@ -140,9 +139,8 @@ void World::drop(std::uint32_t slot) {
   const Block& block = *blocks_[slot];
   DeviceShadow& shadow = devices_[static_cast<std::size_t>(block.device)].shadow;
   shadow.live.erase({block.address, block.address + block.size()});
-  shadow.requested.fall(block.bytes);
-  shadow.allocated.fall(block.size());
-  shadow.allocations.fall(1);
+  shadow.totals.all.fall(block.bytes, block.size());
+  shadow.totals.of(memory::kind_of(block.size())).fall(block.bytes, block.size());
   PrivatePool& pool = pools_[block.pool];
   const bool plain = block.foreign.empty() && block.recorded.empty() && !block.orphan;
   if (block.pool != 0 && pool.live && pool.graph && pool.serial == block.pool_serial && plain &&

@@ -27,12 +27,10 @@ void expect_counter(const Counter& counter, const Expected& expected, const char
   EXPECT_EQ(counter.freed, expected.freed) << what;
 }
 
-struct Model {
+struct KindModel {
   Expected requested, allocated, active, blocks, active_count;
 
-  void allocate(std::uint64_t bytes) { change(bytes, 1); }
-  void free(std::uint64_t bytes) { change(bytes, -1); }
-  void compare(const Stats& stats) const {
+  void compare(const Totals& stats) const {
     expect_counter(stats.metrics[requested_bytes], requested, "requested_bytes");
     expect_counter(stats.metrics[allocated_bytes], allocated, "allocated_bytes");
     expect_counter(stats.metrics[active_bytes], active, "active_bytes");
@@ -45,8 +43,6 @@ struct Model {
   void reset_accumulated() {
     for (Expected* each : all()) each->allocated = each->freed = 0;
   }
-
- private:
   void change(std::uint64_t bytes, int sign) {
     const auto size = static_cast<std::int64_t>(round_up(bytes, block_unit));
     requested.add(sign * static_cast<std::int64_t>(bytes));
@@ -55,13 +51,83 @@ struct Model {
     blocks.add(sign);
     active_count.add(sign);
   }
+
+ private:
   std::array<Expected*, 5> all() { return {&requested, &allocated, &active, &blocks, &active_count}; }
+};
+
+// All blocks, and those of each kind.
+struct Model {
+  ByKind<KindModel> models;
+
+  void allocate(std::uint64_t bytes) { change(bytes, 1); }
+  void free(std::uint64_t bytes) { change(bytes, -1); }
+  void compare(const Stats& stats) const {
+    models.all.compare(stats);
+    for (std::size_t kind = 0; kind < block_kinds; ++kind) {
+      SCOPED_TRACE("kind " + std::to_string(kind));
+      models.kinds[kind].compare(stats.kinds[kind]);
+    }
+  }
+  void reset_peaks() {
+    models.each([](KindModel& model) { model.reset_peaks(); });
+  }
+  void reset_accumulated() {
+    models.each([](KindModel& model) { model.reset_accumulated(); });
+  }
+
+ private:
+  void change(std::uint64_t bytes, int sign) {
+    models.all.change(bytes, sign);
+    models.of(kind_of(round_up(bytes, block_unit))).change(bytes, sign);
+  }
 };
 
 class StatsTest : public MemoryTest {
  protected:
+  const Totals& of(const Stats& stats, BlockKind kind) { return stats.kinds[static_cast<std::size_t>(kind)]; }
+
   Stream s = stream();
 };
+
+// One stream is a device's sole pool, whose peaks are kept without a look at any other: its two kinds take turns at the
+// peak, and each rises to its own where the sum does not.
+TEST_F(StatsTest, ASolePoolAgainstAModel) {
+  for (const unsigned seed : {11U, 12U, 13U, 14U}) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    allocator = nullptr;
+    allocator = std::make_unique<Allocator>(*opened, addresses, Settings{});
+    Model model;
+    std::vector<std::pair<void*, std::uint64_t>> live;
+    const auto free_one = [&] {
+      std::swap(live[random() % live.size()], live.back());
+      free(live.back().first);
+      model.free(live.back().second);
+      live.pop_back();
+    };
+    for (int step = 0; step < 4'000; ++step) {
+      // Now mostly the one kind, now the other, at about as many blocks.
+      const bool small = random() % 100 < (step / 300 % 2 == 0 ? 90U : 10U);
+      if (live.size() >= 40 + random() % 3) free_one();
+      const std::uint64_t bytes = small ? 1 + random() % (1 * MiB) : 1 * MiB + 1 + random() % (1 * MiB);
+      live.emplace_back(alloc(s, bytes), bytes);
+      model.allocate(bytes);
+      if (random() % 4 == 0) free_one();
+      if (random() % 500 == 0) {
+        allocator->reset_peaks();
+        model.reset_peaks();
+      }
+      if (random() % 200 == 0) {
+        model.compare(allocator->stats());
+        expect_consistent();
+      }
+      if (HasFailure()) return;
+    }
+    model.compare(allocator->stats());
+    for (const auto& block : live) free(block.first);
+  }
+}
 
 // The peaks of several pools together, which no pool knows alone. The statistics are looked at now and then only, since
 // a look is what makes the counts exact at that moment.
@@ -79,7 +145,7 @@ TEST_F(StatsTest, SeveralPoolsAgainstAModel) {
     for (int step = 0; step < 6'000; ++step) {
       const std::uint64_t what = random() % 1'000;
       if (what < 500 || live.empty()) {
-        const std::uint64_t bytes = 1 + random() % (what < 100 ? 4 * MiB : 64 * KiB);
+        const std::uint64_t bytes = 1 + random() % (what < 150 ? 4 * MiB : 64 * KiB);
         live.emplace_back(alloc(streams[random() % streams.size()], bytes, what % 10 == 0 ? mine : 0), bytes);
         model.allocate(bytes);
       } else if (what < 990) {
@@ -106,7 +172,10 @@ TEST_F(StatsTest, SeveralPoolsAgainstAModel) {
 // Split memory, which a model could only know by being the allocator: the peak must be the largest value that a look
 // after every operation sees, and be found as well by an allocator that is looked at only once.
 TEST_F(StatsTest, PeaksOfSplitMemoryDoNotDependOnBeingLookedAt) {
-  std::array<std::int64_t, metric_count> seen{};
+  ByKind<std::array<std::int64_t, metric_count>> seen;
+  const auto look_at = [](auto& into, const Totals& totals, auto&& compare) {
+    for (std::size_t m = 0; m < metric_count; ++m) compare(into[m], totals.metrics[m], m);
+  };
   for (const bool look : {true, false}) {
     allocator = nullptr;
     allocator = std::make_unique<Allocator>(*opened, addresses, Settings{});
@@ -116,7 +185,11 @@ TEST_F(StatsTest, PeaksOfSplitMemoryDoNotDependOnBeingLookedAt) {
     const auto operated = [&] {
       if (!look) return;
       const Stats stats = allocator->stats();
-      for (std::size_t m = 0; m < metric_count; ++m) seen[m] = std::max(seen[m], stats.metrics[m].current);
+      const auto take = [](std::int64_t& most, const Counter& counter, std::size_t) {
+        most = std::max(most, counter.current);
+      };
+      look_at(seen.all, stats, take);
+      for (const BlockKind kind : both_kinds) look_at(seen.of(kind), of(stats, kind), take);
     };
     const auto free_one = [&] {
       std::swap(live[random() % live.size()], live.back());
@@ -134,7 +207,11 @@ TEST_F(StatsTest, PeaksOfSplitMemoryDoNotDependOnBeingLookedAt) {
       while (step % 400 == 399 && !live.empty()) free_one();
     }
     const Stats stats = allocator->stats();
-    for (std::size_t m = 0; m < metric_count; ++m) EXPECT_EQ(stats.metrics[m].peak, seen[m]) << m << " " << look;
+    const auto compare = [&](std::int64_t most, const Counter& counter, std::size_t m) {
+      EXPECT_EQ(counter.peak, most) << m << " " << look;
+    };
+    look_at(seen.all, stats, compare);
+    for (const BlockKind kind : both_kinds) look_at(seen.of(kind), of(stats, kind), compare);
     free_all(live);
   }
 }
@@ -179,6 +256,42 @@ TEST_F(StatsTest, ReservedBytesAndSegments) {
   stats = allocator->stats();
   expect_counter(stats.reserved_bytes, {0, 2 << 20, 0, 2 << 20}, "reserved");
   expect_counter(stats.segments, {0, 1, 0, 1}, "segments");
+}
+
+// A chunk counts for the kind that it serves, and for its last one until the driver has it back.
+TEST_F(StatsTest, ReservedBytesOfChunksThatChangeTheirKind) {
+  allocator->set_limit(32 * MiB);
+  std::vector<void*> blocks = alloc_many(s, 32, 1 * MiB);
+  Stats stats = allocator->stats();
+  expect_counter(of(stats, BlockKind::small).reserved_bytes, {32 << 20, 32 << 20, 32 << 20, 0}, "small");
+  expect_counter(of(stats, BlockKind::large).reserved_bytes, {0, 0, 0, 0}, "large");
+  free_all(blocks);
+  void* const block = alloc(s, 24 * MiB);
+  stats = allocator->stats();
+  expect_counter(stats.reserved_bytes, {32 << 20, 32 << 20, 32 << 20, 0}, "all");
+  expect_counter(of(stats, BlockKind::small).reserved_bytes, {8 << 20, 32 << 20, 32 << 20, 24 << 20}, "small");
+  expect_counter(of(stats, BlockKind::large).reserved_bytes, {24 << 20, 24 << 20, 24 << 20, 0}, "large");
+  EXPECT_EQ(of(stats, BlockKind::large).segments.current, 1);
+  expect_consistent();
+
+  hold(s);
+  write(s, block, 1, 1);
+  free(block);
+  allocator->set_limit(2 * MiB);  // all of it is on its way back, and the stream still at work
+  EXPECT_EQ(of(allocator->stats(), BlockKind::large).reserved_bytes.current, 24 << 20);
+  expect_consistent();
+  resume(s);
+  EXPECT_TRUE(allocator->trim(0).ok());
+  stats = allocator->stats();
+  expect_counter(of(stats, BlockKind::small).reserved_bytes, {0, 32 << 20, 32 << 20, 32 << 20}, "small");
+  expect_counter(of(stats, BlockKind::large).reserved_bytes, {0, 24 << 20, 24 << 20, 24 << 20}, "large");
+  allocator->reset_peaks();
+  allocator->reset_accumulated();
+  stats = allocator->stats();
+  for (const BlockKind kind : both_kinds) {
+    expect_counter(of(stats, kind).reserved_bytes, {}, "reserved");
+    expect_counter(of(stats, kind).segments, {}, "segments");
+  }
 }
 
 TEST_F(StatsTest, FreedButInUseElsewhere) {
