@@ -45,11 +45,18 @@ Session::Start Session::start(const Trace& trace, const char* device, std::uint6
   }
   if (!check(reprieve_init(), "start")) return Start::failed;
   blocks_.assign(trace.slots, nullptr);
+  pools_.assign(1, 0);
   streams_.reserve(trace.stream_ids.size());
   for (const std::uint64_t id : trace.stream_ids) {
     reprieve_stream stream = nullptr;
     if (id != 0 && !check(reprieve_stream_create(ordinal, &stream), "stream create")) return Start::failed;
     streams_.push_back(stream);
+  }
+  for (std::size_t i = 1; i < trace.pools.size(); ++i) {
+    const unsigned flags = trace.pools[i].graph ? REPRIEVE_POOL_GRAPH : 0;
+    reprieve_pool pool = 0;
+    if (!check(reprieve_pool_create(ordinal, flags, &pool), "pool create")) return Start::failed;
+    pools_.push_back(pool);
   }
   return Start::up;
 }
@@ -58,6 +65,7 @@ reprieve_status Session::loop(std::size_t& done) {
   const Event* const events = trace_->events.data();
   const std::size_t count = trace_->events.size();
   const reprieve_stream* const streams = streams_.data();
+  const reprieve_pool* const pools = pools_.data();
   void** const blocks = blocks_.data();
   reprieve_status status = REPRIEVE_OK;
   std::size_t i = 0;
@@ -65,7 +73,9 @@ reprieve_status Session::loop(std::size_t& done) {
     const Event& event = events[i];
     void*& block = blocks[event.slot];
     switch (event.op) {
-      case Op::allocate: status = reprieve_alloc(&block, event.bytes, ordinal, streams[event.stream]); break;
+      case Op::allocate:
+        status = reprieve_alloc_in_pool(&block, event.bytes, ordinal, streams[event.stream], pools[event.pool]);
+        break;
       case Op::free: status = reprieve_dealloc(std::exchange(block, nullptr)); break;
       case Op::free_on: status = reprieve_dealloc_on(std::exchange(block, nullptr), streams[event.stream]); break;
       case Op::record:
@@ -131,6 +141,10 @@ bool Session::give_back(std::int64_t& driver_ns) {
 
 bool Session::shutdown() {
   bool good = true;
+  for (const reprieve_pool pool : pools_) {
+    if (pool != 0) good = check(reprieve_pool_destroy(ordinal, pool), "pool destroy") && good;
+  }
+  pools_.clear();
   for (const reprieve_stream stream : streams_) {
     if (stream != nullptr) good = check(reprieve_stream_destroy(ordinal, stream), "stream destroy") && good;
   }

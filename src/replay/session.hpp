@@ -26,7 +26,7 @@ class Session {
 
   enum class Start : std::uint8_t { up, refused, failed };
 
-  // Sets the options, starts the library and makes the trace's streams. `refused`: an option was not accepted.
+  // Sets the options, starts the library and makes the trace's streams and pools. `refused`: an option was not accepted.
   Start start(const Trace& trace, const char* device, std::uint64_t limit_bytes, std::uint64_t capacity_bytes);
 
   // Plays the trace, then stops where it is: blocks that it leaves live stay so until release_blocks(). False only
@@ -42,7 +42,7 @@ class Session {
   // Gives all memory back; `driver_ns` is what that cost in the driver.
   bool give_back(std::int64_t& driver_ns);
 
-  // Ends the streams and the library. To be called last; the destructor's shutdown reports nothing.
+  // Ends the pools, the streams and the library. To be called last; the destructor's shutdown reports nothing.
   bool shutdown();
 
   const std::string& error() const { return error_; }
@@ -54,6 +54,7 @@ class Session {
 
   const Trace* trace_ = nullptr;
   std::vector<reprieve_stream> streams_;  // by Event::stream; trace stream 0 is the legacy default stream
+  std::vector<reprieve_pool> pools_;      // by Event::pool; the first is the default pool, 0
   std::vector<void*> blocks_;             // by Event::slot, null where none is live
   std::string error_;
   bool up_ = false;
