@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "replay/engine.hpp"
+#include "replay/models/alloc_conf.hpp"
 #include "replay/trace.hpp"
 
 struct reprieve_replay_trace {
@@ -114,7 +115,18 @@ int reprieve_replay_min_limit(const reprieve_replay_trace* trace, const reprieve
   return measured(reprieve::replay::find_min_limit, trace, config, out, error);
 }
 
-int reprieve_replay_check_alloc_conf(const char*, reprieve_replay_alloc_conf_info* out, reprieve_replay_error*) {
-  hand_over({0, -1}, out);
-  return REPRIEVE_REPLAY_OK;
+int reprieve_replay_check_alloc_conf(const char* text, reprieve_replay_alloc_conf_info* out,
+                                     reprieve_replay_error* error) {
+  try {
+    reprieve::replay::models::AllocConf conf;
+    std::string wrong;
+    if (!reprieve::replay::models::parse_alloc_conf(text, conf, wrong)) {
+      return report(error, REPRIEVE_REPLAY_REFUSED, wrong);
+    }
+    hand_over({0, conf.expandable_segments.has_value() ? static_cast<std::int32_t>(*conf.expandable_segments) : -1},
+              out);
+    return REPRIEVE_REPLAY_OK;
+  } catch (const std::exception& exception) {
+    return report(error, REPRIEVE_REPLAY_FAILED, exception.what());
+  }
 }

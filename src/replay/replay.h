@@ -56,7 +56,7 @@ typedef struct reprieve_replay_trace_info {
   size_t size;
   uint64_t events;
   uint64_t streams;              /* different stream ids */
-  uint64_t first_event_line;     /* event i (from 0) stands on line first_event_line + i */
+  uint64_t first_event_line;     /* event i (from 0) stands on line first_event_line + i; 0: there are no lines */
   uint64_t peak_requested_bytes; /* the most that is live at once, as requested */
   uint64_t duration_us;          /* from the first event to the last, as recorded */
   uint64_t pools;                /* different private pools */

@@ -61,15 +61,14 @@ Session::Start Session::start(const Trace& trace, const char* device, std::uint6
   return Start::up;
 }
 
-reprieve_status Session::loop(std::size_t& done) {
+reprieve_status Session::loop(std::size_t from, std::size_t to, std::size_t& done) {
   const Event* const events = trace_->events.data();
-  const std::size_t count = trace_->events.size();
   const reprieve_stream* const streams = streams_.data();
   const reprieve_pool* const pools = pools_.data();
   void** const blocks = blocks_.data();
   reprieve_status status = REPRIEVE_OK;
-  std::size_t i = 0;
-  for (; i < count; ++i) {
+  std::size_t i = from;
+  for (; i < to; ++i) {
     const Event& event = events[i];
     void*& block = blocks[event.slot];
     switch (event.op) {
@@ -90,27 +89,51 @@ reprieve_status Session::loop(std::size_t& done) {
   return status;
 }
 
+bool Session::out_of_memory(reprieve_status status, std::size_t at) {
+  const Event& failed = trace_->events[at];
+  // A failed allocation has no block; what its slot holds is the library's to leave undefined.
+  if (failed.op == Op::allocate) blocks_[failed.slot] = nullptr;
+  if (status == REPRIEVE_ERROR_OUT_OF_MEMORY) return true;
+  std::string event = "event " + std::to_string(at);
+  if (trace_->first_event_line != 0) {
+    event += " (line " + std::to_string(trace_->first_event_line + at) + " of the trace)";
+  }
+  return check(status, event.c_str());
+}
+
 bool Session::play(Pass& out) {
   using Clock = std::chrono::steady_clock;
   reprieve_stats before{}, after{};
   if (!stats(before)) return false;
   std::size_t done = 0;
   const Clock::time_point begin = Clock::now();
-  const reprieve_status status = loop(done);
+  const reprieve_status status = loop(0, trace_->events.size(), done);
   const Clock::time_point end = Clock::now();
   const bool complete = status == REPRIEVE_OK;
-  if (!complete) {
-    const Event& failed = trace_->events[done];
-    // A failed allocation has no block; what its slot holds is the library's to leave undefined.
-    if (failed.op == Op::allocate) blocks_[failed.slot] = nullptr;
-    const std::string event = "event " + std::to_string(done) + " (line " +
-                              std::to_string(trace_->first_event_line + done) + " of the trace)";
-    if (status != REPRIEVE_ERROR_OUT_OF_MEMORY) return check(status, event.c_str());
-  }
+  if (!complete && !out_of_memory(status, done)) return false;
   if (!stats(after)) return false;
   out.failed_at_event = complete ? -1 : static_cast<std::int64_t>(done);
   out.wall_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count();
   out.driver_wall_ns = after.driver_wall_ns - before.driver_wall_ns;
+  return true;
+}
+
+bool Session::play(Timeline& out) {
+  std::size_t from = 0;
+  while (from < trace_->events.size()) {
+    if (!check(reprieve_reset_peak_stats(ordinal), "reset peak stats")) return false;
+    std::size_t done = 0;
+    const reprieve_status status = loop(from, out.interval_end(from), done);
+    if (status != REPRIEVE_OK && !out_of_memory(status, done)) return false;
+    reprieve_stats now{};
+    if (!stats(now)) return false;
+    out.add(from, done, static_cast<std::uint64_t>(now.reserved_bytes.peak));
+    if (status != REPRIEVE_OK) {
+      out.fail(done, static_cast<std::uint64_t>(now.reserved_bytes.current));
+      return true;
+    }
+    from = done;
+  }
   return true;
 }
 

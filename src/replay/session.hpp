@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "replay/replay.h"
+#include "replay/timeline.hpp"
 #include "replay/trace.hpp"
 
 namespace reprieve::replay {
@@ -33,6 +34,9 @@ class Session {
   // where a call failed for another reason than a lack of memory.
   bool play(Pass& out);
 
+  // The same, in the timeline's intervals.
+  bool play(Timeline& out);
+
   // Frees what is live and waits for the streams. The memory stays with the allocator: the next pass finds it warm.
   bool release_blocks();
 
@@ -50,7 +54,8 @@ class Session {
  private:
   bool check(reprieve_status status, const char* what);
   bool set_option(const char* name, const std::string& value);
-  reprieve_status loop(std::size_t& done);
+  reprieve_status loop(std::size_t from, std::size_t to, std::size_t& done);
+  bool out_of_memory(reprieve_status status, std::size_t at);  // false: it is another failure
 
   const Trace* trace_ = nullptr;
   std::vector<reprieve_stream> streams_;  // by Event::stream; trace stream 0 is the legacy default stream

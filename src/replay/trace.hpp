@@ -40,7 +40,7 @@ struct Trace {
   std::vector<std::uint64_t> stream_ids;     // in order of appearance
   std::vector<TracePool> pools{{0, false}};  // the default pool, then the private ones in order of appearance
   std::uint32_t slots = 0;
-  std::uint64_t first_event_line = 1;
+  std::uint64_t first_event_line = 1;  // 0: the trace has no lines
   std::uint64_t peak_requested_bytes = 0;
   std::uint64_t duration_us = 0;
 };

@@ -44,6 +44,7 @@ bool add(TraceBuilder& builder, const reprieve_replay_event& event, std::string&
 
 bool from_events(const reprieve_replay_event* events, std::size_t count, Trace& out, ParseError& error) {
   out = {};
+  out.first_event_line = 0;
   error = {};
   if (count == 0) {
     error.text = "the trace is empty, it must have at least one event";
