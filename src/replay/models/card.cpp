@@ -45,9 +45,7 @@ std::uint64_t Card::allocate(std::uint64_t bytes) {
   costs_.ns += interpolated_ns(malloc_cost, taken);
   if (taken > capacity_ - used_) return 0;
   used_ += taken;
-  const std::uint64_t address = next_address_;
-  next_address_ += taken;
-  return address;
+  return next_address_ -= taken;
 }
 
 void Card::free(std::uint64_t bytes) {
@@ -59,9 +57,7 @@ void Card::free(std::uint64_t bytes) {
 
 std::uint64_t Card::reserve(std::uint64_t bytes) {
   charge(device::Call::reserve, 1, costs::reserve_ns);
-  const std::uint64_t address = next_address_;
-  next_address_ += round_up(bytes, page);
-  return address;
+  return next_address_ -= round_up(bytes, page);
 }
 
 void Card::unreserve() { charge(device::Call::unreserve, 1, costs::unreserve_ns); }

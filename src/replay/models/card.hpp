@@ -1,7 +1,8 @@
 // The simulated card under a model: how much memory it has and has given out, and what each call of the driver costs.
 //
-// It has no memory behind it: a model keeps blocks, and nobody writes to them. Addresses only have to be different and
-// to rise, as the driver's do on a card that nothing else uses.
+// It has no memory behind it: a model keeps blocks, and nobody writes to them. Addresses are all different, and fall:
+// the driver puts each large allocation below the last one (seen on an H200), and of two free blocks of one size, the
+// one at the lower address is taken.
 #pragma once
 
 #include <array>
@@ -42,7 +43,7 @@ class Card {
 
   std::uint64_t capacity_;
   std::uint64_t used_ = 0;
-  std::uint64_t next_address_ = 1ULL << 40;
+  std::uint64_t next_address_ = 1ULL << 62;
   Costs costs_;
 };
 
