@@ -29,7 +29,6 @@ class Runner {
 // Null where the configuration is refused. The trace and the configuration must outlive it.
 std::unique_ptr<Runner> make_library_runner(const Trace& trace, const reprieve_replay_config& config,
                                             std::string& error);
-std::unique_ptr<Runner> make_model_runner(const Trace& trace, const reprieve_replay_config& config,
-                                          std::string& error);
+std::unique_ptr<Runner> make_model_runner(const Trace& trace, const reprieve_replay_config& config, std::string& error);
 
 }  // namespace reprieve::replay

@@ -145,21 +145,26 @@ constexpr Key keys[] = {
     {"expandable_segments", expandable_segments},
     {"per_process_memory_fraction", memory_fraction},
     {"backend", backend},
-    // These say nothing on how much memory is taken from a device.
-    {"release_lock_on_cudamalloc", boolean},
-    {"release_lock_on_hipmalloc", boolean},
-    {"graph_capture_record_stream_reuse", boolean},
-    {"pinned_use_background_threads", boolean},
-    {"pinned_use_cuda_host_register", boolean},
-    {"pinned_use_hip_host_register", boolean},
-    {"pinned_num_register_threads", register_threads},
-    {"pinned_reserve_segment_size_mb", reserve_segment},
 };
 
-std::string key_names() {
+// These say nothing on how much memory is taken from a device.
+constexpr Key other_keys[] = {
+    {"release_lock_on_cudamalloc", boolean},           {"release_lock_on_hipmalloc", boolean},
+    {"graph_capture_record_stream_reuse", boolean},    {"pinned_use_background_threads", boolean},
+    {"pinned_use_cuda_host_register", boolean},        {"pinned_use_hip_host_register", boolean},
+    {"pinned_num_register_threads", register_threads}, {"pinned_reserve_segment_size_mb", reserve_segment},
+};
+
+bool is_key(std::string_view name) {
+  const auto named = [&](const Key& key) { return name == key.name; };
+  return std::any_of(std::begin(keys), std::end(keys), named) ||
+         std::any_of(std::begin(other_keys), std::end(other_keys), named);
+}
+
+std::string accepted_keys() {
   std::string names;
-  for (const Key& key : keys) names += (names.empty() ? "" : ", ") + std::string(key.name);
-  return names;
+  for (const Key& key : keys) names += std::string(key.name) + ", ";
+  return names + "and " + std::to_string(std::size(other_keys)) + " that change nothing here (docs/models.md)";
 }
 
 // A part of the text as an error may show it.
@@ -179,8 +184,8 @@ bool split(std::string_view text, std::vector<Entry>& out, std::string& error) {
   std::string_view left = rest;
   while (!left.empty()) {
     const std::string_view key = left.substr(0, left.find_first_of(separators));
-    if (std::none_of(std::begin(keys), std::end(keys), [&](const Key& known) { return key == known.name; })) {
-      error = "unknown key " + quoted(key.empty() ? left.substr(0, 1) : key) + ", accepted are " + key_names();
+    if (!is_key(key)) {
+      error = "unknown key " + quoted(key.empty() ? left.substr(0, 1) : key) + ", accepted are " + accepted_keys();
       return false;
     }
     left.remove_prefix(key.size());
@@ -227,15 +232,17 @@ bool parse_alloc_conf(std::string_view text, AllocConf& out, std::string& error)
   std::vector<Entry> entries;
   if (!split(text, entries, error)) return false;
   AllocConf conf;
-  for (const Key& key : keys) {
+  const auto read = [&](const Key& key) {
     for (const Entry& entry : entries) {
-      if (entry.key != key.name) continue;
       std::string accepted;
-      if (key.read(entry.value, conf, accepted)) continue;
+      if (entry.key != key.name || key.read(entry.value, conf, accepted)) continue;
       error = entry.key + ": " + quoted(entry.value) + " is not accepted, accepted are " + accepted;
       return false;
     }
-  }
+    return true;
+  };
+  if (!std::all_of(std::begin(keys), std::end(keys), read)) return false;
+  if (!std::all_of(std::begin(other_keys), std::end(other_keys), read)) return false;
   out = conf;
   return true;
 }

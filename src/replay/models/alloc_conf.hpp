@@ -18,11 +18,11 @@ struct AllocConf {
   static constexpr std::size_t roundup_intervals = 16;  // from 1 MiB, each twice the last; the ends take what is beyond
 
   std::uint64_t large_segment = default_large_segment;
-  std::uint64_t max_split_size = unlimited;                        // blocks of this size and more are never split
-  std::uint64_t max_non_split_rounding = default_large_segment;    // how much too large a block may be for such a request
-  double garbage_collection_threshold = 0;                         // 0: no garbage collection
+  std::uint64_t max_split_size = unlimited;                      // blocks of this size and more are never split
+  std::uint64_t max_non_split_rounding = default_large_segment;  // how much too large a block may be for such a request
+  double garbage_collection_threshold = 0;                       // 0: no garbage collection
   std::array<std::uint64_t, roundup_intervals> roundup_divisions{};  // 0 and 1: none
-  double memory_fraction = 1;                                      // of the card; 1: no limit
+  double memory_fraction = 1;                                        // of the card; 1: no limit
   std::optional<bool> expandable_segments;
 
   // The size of the block that a request gets.

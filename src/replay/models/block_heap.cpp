@@ -86,7 +86,8 @@ bool BlockHeap::validate(std::uint64_t reserved, std::string& error) const {
     if (last != nullptr && last->address + last->bytes > block->address) return fail(*block, "overlaps the one before");
     const bool in_free = block->pool->free.count(const_cast<Block*>(block)) != 0;
     const bool in_unmapped = block->pool->unmapped.count(const_cast<Block*>(block)) != 0;
-    if (in_free != (block->is_free() && block->mapped)) return fail(*block, "is in the set of free blocks, or is not, wrongly");
+    if (in_free != (block->is_free() && block->mapped))
+      return fail(*block, "is in the set of free blocks, or is not, wrongly");
     if (in_unmapped == block->mapped) return fail(*block, "is in the set of unmapped blocks, or is not, wrongly");
     if (!block->mapped && !block->is_free()) return fail(*block, "in use but not mapped");
     if (const Block* after = block->after; after != nullptr) {
@@ -97,7 +98,8 @@ bool BlockHeap::validate(std::uint64_t reserved, std::string& error) const {
       if (block->is_free() && after->is_free() && block->mapped == after->mapped)
         return fail(*block, "should be one with the one after it");
     }
-    if (block->before != nullptr && block->before->after != block) return fail(*block, "does not fit the one before it");
+    if (block->before != nullptr && block->before->after != block)
+      return fail(*block, "does not fit the one before it");
     last = block;
   }
   if (mapped != reserved) {

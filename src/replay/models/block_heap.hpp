@@ -28,7 +28,7 @@ struct Block {
   Block* after = nullptr;
   BlockPool* pool = nullptr;  // null: the record is not in use
   const ExpandableSegment* segment = nullptr;
-  std::uint64_t set_free_at = 0;         // the pool's `searches` then
+  std::uint64_t set_free_at = 0;          // the pool's `searches` then
   std::vector<std::uint16_t> other_uses;  // streams other than its own that use it
   std::uint16_t stream = 0;
   bool allocated = false;  // a caller has it

@@ -26,12 +26,13 @@ Block& TorchModel::expandable_place(const Request& request) {
   BlockPool& pool = request.pool;
   Block key;
   key.stream = request.stream;
-  for (auto place = pool.unmapped.lower_bound(&key);
-       place != pool.unmapped.end() && (*place)->stream == request.stream; ++place) {
+  for (auto place = pool.unmapped.lower_bound(&key); place != pool.unmapped.end() && (*place)->stream == request.stream;
+       ++place) {
     Block* first = *place;
     if (first->before != nullptr && first->before->is_free()) first = first->before;
     std::uint64_t room = 0;
-    for (const Block* block = first; room < request.bytes && block != nullptr && block->is_free(); block = block->after) {
+    for (const Block* block = first; room < request.bytes && block != nullptr && block->is_free();
+         block = block->after) {
       room += block->bytes;
     }
     if (room >= request.bytes) return *first;
@@ -78,8 +79,7 @@ Block* TorchModel::map(Block& block, std::uint64_t bytes) {
 void TorchModel::unmap(Block& block) {
   const ExpandableSegment& segment = *block.segment;
   const std::uint64_t begin = segment.base + round_up(block.address - segment.base, segment.chunk);
-  const std::uint64_t end =
-      block.address + block.bytes - (block.address + block.bytes - segment.base) % segment.chunk;
+  const std::uint64_t end = block.address + block.bytes - (block.address + block.bytes - segment.base) % segment.chunk;
   if (begin >= end) return;
   BlockPool& pool = *block.pool;
   pool.free.erase(&block);

@@ -18,8 +18,7 @@ void TorchModel::release_segment(Block& block) {
 // less than the threshold is reserved. A block's age is how often a block was looked for since it became free.
 void TorchModel::collect_garbage() {
   if (limit_ == AllocConf::unlimited || conf_.garbage_collection_threshold <= 0) return;
-  const auto allowed =
-      static_cast<std::uint64_t>(conf_.garbage_collection_threshold * static_cast<double>(limit_));
+  const auto allowed = static_cast<std::uint64_t>(conf_.garbage_collection_threshold * static_cast<double>(limit_));
   if (reserved_ <= allowed) return;
   const std::uint64_t target = reserved_ - allowed;
 

@@ -8,7 +8,7 @@ namespace reprieve::replay::models {
 inline constexpr std::uint64_t KiB = 1ULL << 10;
 inline constexpr std::uint64_t MiB = 1ULL << 20;
 
-inline constexpr std::uint64_t smallest_block = 512;         // blocks are multiples of it
+inline constexpr std::uint64_t smallest_block = 512;           // blocks are multiples of it
 inline constexpr std::uint64_t largest_small_block = 1 * MiB;  // larger ones come from the pool for large blocks
 inline constexpr std::uint64_t small_segment = 2 * MiB;
 inline constexpr std::uint64_t own_segment_from = 10 * MiB;  // such a block gets a segment of its own size
