@@ -36,7 +36,7 @@ fs::path find(const std::string& trace) {
   const fs::path source = REPRIEVE_SOURCE_DIR;
   for (const fs::path& folder : {given != nullptr ? fs::path(given) : fs::path(), source / "benchmarks" / "traces",
                                  source / ".." / "shared" / "traces"}) {
-    const fs::path file = folder / (trace + ".csv.gz");
+    fs::path file = folder / (trace + ".csv.gz");
     if (fs::exists(file)) return file;
   }
   return {};
