@@ -1,5 +1,6 @@
 #include "replay/session.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -118,16 +119,26 @@ bool Session::play(Pass& out) {
   return true;
 }
 
+// The library's peak is not reset for an interval's: how it grows depends on it. So it is looked at after each event,
+// and what was reserved for a moment within one shows where the peak of the whole run rises.
 bool Session::play(Timeline& out) {
+  reprieve_stats now{};
+  if (!stats(now)) return false;
+  std::int64_t run_peak = now.reserved_bytes.peak;
   std::size_t from = 0;
   while (from < trace_->events.size()) {
-    if (!check(reprieve_reset_peak_stats(ordinal), "reset peak stats")) return false;
-    std::size_t done = 0;
-    const reprieve_status status = loop(from, out.interval_end(from), done);
-    if (status != REPRIEVE_OK && !out_of_memory(status, done)) return false;
-    reprieve_stats now{};
-    if (!stats(now)) return false;
-    out.add(from, done, static_cast<std::uint64_t>(now.reserved_bytes.peak));
+    const std::size_t end = out.interval_end(from);
+    std::int64_t interval_peak = now.reserved_bytes.current;
+    std::size_t done = from;
+    reprieve_status status = REPRIEVE_OK;
+    while (status == REPRIEVE_OK && done < end) {
+      status = loop(done, done + 1, done);
+      if (status != REPRIEVE_OK && !out_of_memory(status, done)) return false;
+      if (!stats(now)) return false;
+      interval_peak = std::max(interval_peak, now.reserved_bytes.current);
+    }
+    if (now.reserved_bytes.peak > run_peak) interval_peak = run_peak = now.reserved_bytes.peak;
+    out.add(from, done, static_cast<std::uint64_t>(interval_peak));
     if (status != REPRIEVE_OK) {
       out.fail(done, static_cast<std::uint64_t>(now.reserved_bytes.current));
       return true;

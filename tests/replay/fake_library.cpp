@@ -169,8 +169,3 @@ reprieve_status reprieve_pool_create(int, unsigned flags, reprieve_pool* out) {
 reprieve_status reprieve_pool_destroy(int, reprieve_pool pool) {
   return fake::enter("pool_destroy", std::to_string(pool));
 }
-
-reprieve_status reprieve_reset_peak_stats(int) {
-  library().peak_reserved_bytes = library().reserved_bytes;
-  return fake::enter("reset_peak_stats");
-}
