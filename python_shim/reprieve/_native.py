@@ -17,7 +17,7 @@ _OK, _FAILED, _REFUSED = 0, 1, 2  # REPRIEVE_REPLAY_*
 
 # reprieve_replay_event: id, bytes, stream, time_us, pool, op, flags. A buffer of these makes a trace.
 EVENT = struct.Struct("=QQQQIHH")
-ALLOCATE, FREE, RECORD = 0, 1, 2
+ALLOCATE, FREE, RECORD, EMPTY_CACHE = 0, 1, 2, 3
 GRAPH_POOL = 1
 
 
