@@ -34,16 +34,18 @@ typedef struct reprieve_replay_error {
 
 /* What an event does. */
 enum {
-  REPRIEVE_REPLAY_ALLOCATE = 0, /* a block for use on `stream` */
-  REPRIEVE_REPLAY_FREE = 1,     /* after a last use on `stream`; the block's own stream: reusable there at once */
-  REPRIEVE_REPLAY_RECORD = 2    /* work on `stream` uses the block (record_stream) */
+  REPRIEVE_REPLAY_ALLOCATE = 0,   /* a block for use on `stream` */
+  REPRIEVE_REPLAY_FREE = 1,       /* after a last use on `stream`; the block's own stream: reusable there at once */
+  REPRIEVE_REPLAY_RECORD = 2,     /* work on `stream` uses the block (record_stream) */
+  REPRIEVE_REPLAY_EMPTY_CACHE = 3 /* the program asks that all free memory be given back (empty_cache) */
 };
 
 /* Flags of an event that allocates. */
 enum { REPRIEVE_REPLAY_GRAPH_POOL = 1 }; /* `pool` is one that captured graphs use */
 
 typedef struct reprieve_replay_event {
-  uint64_t id;      /* names the block from its allocation to its free, after which another one may have it */
+  uint64_t id;      /* names the block from its allocation to its free, after which another one may have it; empty
+                       cache: 0, as bytes and stream */
   uint64_t bytes;   /* allocate: as requested; free: the block's, or 0 for 'whatever it has'; record: 0 */
   uint64_t stream;  /* 0: the legacy default stream; any other number is a stream of its own */
   uint64_t time_us; /* from the run's beginning; never goes back. What was live before the run: allocated at 0 */

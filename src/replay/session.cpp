@@ -45,7 +45,7 @@ Session::Start Session::start(const Trace& trace, const char* device, std::uint6
     return Start::refused;
   }
   if (!check(reprieve_init(), "start")) return Start::failed;
-  blocks_.assign(trace.slots, nullptr);
+  blocks_.assign(std::max(trace.slots, 1U), nullptr);
   pools_.assign(1, 0);
   streams_.reserve(trace.stream_ids.size());
   for (const std::uint64_t id : trace.stream_ids) {
@@ -82,6 +82,7 @@ reprieve_status Session::loop(std::size_t from, std::size_t to, std::size_t& don
         // A request of 0 bytes has a null pointer, and nothing that a stream could use.
         if (block != nullptr) status = reprieve_record_stream(block, streams[event.stream]);
         break;
+      case Op::empty_cache: status = reprieve_empty_cache(ordinal); break;
     }
     if (status != REPRIEVE_OK) [[unlikely]]
       break;

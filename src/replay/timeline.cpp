@@ -36,7 +36,7 @@ void Timeline::add(std::size_t from, std::size_t to, std::uint64_t peak_reserved
     const Event& event = trace_.events[i];
     if (event.op == Op::allocate) {
       live_bytes_ += block_bytes_[event.slot] = event.bytes;
-    } else if (event.op != Op::record) {
+    } else if (event.op == Op::free || event.op == Op::free_on) {
       live_bytes_ -= std::exchange(block_bytes_[event.slot], 0);
     }
     if (live_bytes_ <= sample.requested) continue;

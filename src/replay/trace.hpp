@@ -16,14 +16,15 @@ enum class Op : std::uint8_t {
   free,     // on the stream that the block was allocated for
   free_on,  // after a last use on another stream
   record,   // work on another stream uses the block
+  empty_cache,
 };
 
 // `slot` names the block from its allocation to its free, after which another block may have it: the loop's table of
-// pointers stays as small as the largest number of blocks live at once. `stream` indexes Trace::stream_ids.
+// pointers stays as small as the largest number of blocks live at once (empty_cache has slot 0). `stream` indexes Trace::stream_ids.
 struct Event {
   std::uint64_t bytes;  // allocate only, else 0
-  std::uint32_t slot : 30;
-  Op op : 2;
+  std::uint32_t slot : 29;
+  Op op : 3;
   std::uint16_t stream;
   std::uint16_t pool;  // allocate only, else 0; indexes Trace::pools
 };

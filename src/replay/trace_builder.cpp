@@ -7,7 +7,7 @@ namespace reprieve::replay {
 namespace {
 
 constexpr std::size_t largest_index = std::numeric_limits<std::uint16_t>::max();
-constexpr std::uint32_t largest_slot_count = 1U << 30;
+constexpr std::uint32_t largest_slot_count = 1U << 29;
 
 }  // namespace
 
@@ -129,6 +129,8 @@ bool TraceBuilder::free(std::uint64_t id, std::uint64_t bytes, bool sized, std::
   if (ids_ == Ids::reusable) blocks_.erase(id);
   return true;
 }
+
+void TraceBuilder::empty_cache() { add(Op::empty_cache, 0, 0, 0, 0); }
 
 bool TraceBuilder::record(std::uint64_t id, std::uint16_t stream) {
   const Block* const block = live_block(id, "recorded");

@@ -27,6 +27,7 @@ class TraceBuilder {
   bool allocate(std::uint64_t id, std::uint64_t bytes, std::uint16_t stream, std::uint16_t pool, std::uint64_t line);
   bool free(std::uint64_t id, std::uint64_t bytes, bool sized, std::uint16_t stream);
   bool record(std::uint64_t id, std::uint16_t stream);
+  void empty_cache();
 
   // Before an allocation from it.
   bool pool(std::uint32_t id, bool graph, std::uint16_t& index);

@@ -19,14 +19,23 @@ bool add(TraceBuilder& builder, const reprieve_replay_event& event, std::string&
   if (!number("bytes", event.bytes) || !number("time_us", event.time_us)) return false;
   std::uint16_t stream = 0, pool = 0;
   const bool allocates = event.op == REPRIEVE_REPLAY_ALLOCATE;
-  if (event.op > REPRIEVE_REPLAY_RECORD) {
-    return refuse("op " + std::to_string(event.op) + " is unknown, accepted are 0 (allocate), 1 (free) and 2 (record)");
+  if (event.op > REPRIEVE_REPLAY_EMPTY_CACHE) {
+    return refuse("op " + std::to_string(event.op) +
+                  " is unknown, accepted are 0 (allocate), 1 (free), 2 (record) and 3 (empty cache)");
   }
   if (event.flags > (allocates ? REPRIEVE_REPLAY_GRAPH_POOL : 0)) {
     return refuse("flags " + std::to_string(event.flags) + ", accepted are 0, and 1 (a graph's pool) on an allocation");
   }
   if (event.op == REPRIEVE_REPLAY_RECORD && event.bytes != 0) {
     return refuse("bytes " + std::to_string(event.bytes) + " with op 2 (record), accepted is 0");
+  }
+  if (event.op == REPRIEVE_REPLAY_EMPTY_CACHE) {
+    if (event.id != 0 || event.bytes != 0 || event.stream != 0) {
+      return refuse("op 3 (empty cache) with an id, bytes or a stream, accepted is 0 for each");
+    }
+    if (!builder.time(event.time_us)) return refuse(builder.error());
+    builder.empty_cache();
+    return true;
   }
   bool good = builder.stream(event.stream, stream) && builder.time(event.time_us);
   if (good && allocates) {

@@ -1,6 +1,7 @@
 // Policies, private pools and samples, as the engine's callers ask for them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <string>
@@ -212,6 +213,29 @@ TEST_F(Policies, PrivatePoolsAreTheLibrarysPools) {
     if (std::string(call) != "alloc") continue;
     EXPECT_EQ(error, "event 0: the driver said no") << "there is no line to name";
   }
+}
+
+TEST_F(Policies, EmptyCacheIsAskedOfEachPolicy) {
+  const std::vector<reprieve_replay_event> events = {{0, 0, 0, 0, 0, REPRIEVE_REPLAY_EMPTY_CACHE, 0},
+                                                     {1, 30 * MiB, 0, 1, 0, REPRIEVE_REPLAY_ALLOCATE, 0},
+                                                     {1, 0, 0, 2, 0, REPRIEVE_REPLAY_FREE, 0},
+                                                     {0, 0, 0, 3, 0, REPRIEVE_REPLAY_EMPTY_CACHE, 0},
+                                                     {1, 40 * MiB, 0, 4, 0, REPRIEVE_REPLAY_ALLOCATE, 0}};
+  Trace trace;
+  ParseError wrong;
+  ASSERT_TRUE(from_events(events.data(), events.size(), trace, wrong)) << wrong.text;
+  EXPECT_EQ(trace.duration_us, 4u);
+  for (const char* policy : {"native", "expandable"}) {
+    config.policy = policy;
+    ASSERT_EQ(run(trace, config, result, error), Outcome::done) << error;
+    EXPECT_EQ(result.peak_reserved_bytes, 40 * MiB);
+  }
+  config.policy = "reprieve";
+  ASSERT_EQ(run(trace, config, result, error), Outcome::done) << error;
+  EXPECT_EQ(std::count(fake::library().log.begin(), fake::library().log.end(), "empty_cache"), 5)
+      << "two in each pass, one at the end";
+  ASSERT_TRUE(from_events(events.data(), 1, trace, wrong)) << wrong.text;
+  ASSERT_EQ(run(trace, config, result, error), Outcome::done) << "a trace may have no block at all";
 }
 
 TEST_F(Policies, CInterfaceReadsAnAllocConf) {

@@ -1,5 +1,6 @@
 #include "replay/models/player.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -8,7 +9,8 @@ namespace {
 
 class Player {
  public:
-  Player(const Trace& trace, TorchModel& model) : trace_(trace), model_(model), blocks_(trace.slots, nullptr) {}
+  Player(const Trace& trace, TorchModel& model)
+      : trace_(trace), model_(model), blocks_(std::max(trace.slots, 1U), nullptr) {}
 
   // Plays [from, to) and returns where it stopped: at `to`, or at the event that found no memory.
   std::size_t play(std::size_t from, std::size_t to) {
@@ -30,6 +32,7 @@ class Player {
         case Op::record:
           if (block != nullptr) model_.record_use(*block, event.stream);
           break;
+        case Op::empty_cache: model_.empty_cache(); break;
       }
     }
     return to;
