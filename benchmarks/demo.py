@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `./run demo` shows: one recorded training run under two limits and three allocators, and the picture of it.
 
-  PYTHONPATH=python_shim REPRIEVE_LIBRARY_DIR=build/release/lib python3 benchmarks/demo.py PICTURE
+PYTHONPATH=python_shim REPRIEVE_LIBRARY_DIR=build/release/lib python3 benchmarks/demo.py PICTURE
 """
 
 from __future__ import annotations
@@ -55,13 +55,25 @@ def show(free: dict[str, Row], limited: list[dict[str, Row]]) -> None:
     """The table."""
     from reprieve import _tables
 
-    headers = ["allocator", "reserved GiB,\nno limit", "the same\non the H200", "smallest limit\nGiB", "the same\non the H200"]
+    headers = [
+        "allocator",
+        "reserved GiB,\nno limit",
+        "the same\non the H200",
+        "smallest limit\nGiB",
+        "the same\non the H200",
+    ]
     headers += [f"under {limit}" for limit in LIMITS]
     measured = recorded(next(iter(free.values()))["peak_requested_bytes"])
     rows = []
     for policy, row in free.items():
         reserved, smallest = measured[policy]
-        cells = [policy, f"{row['peak_reserved_bytes'] / GIB:.1f}", reserved, f"{row['min_limit_bytes'] / GIB:.2f}", smallest]
+        cells = [
+            policy,
+            f"{row['peak_reserved_bytes'] / GIB:.1f}",
+            reserved,
+            f"{row['min_limit_bytes'] / GIB:.2f}",
+            smallest,
+        ]
         rows.append([*cells, *(outcome(of[policy]) for of in limited)])
     _tables.show(headers, [rows], left=("allocator", *headers[-2:]))
 

@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reprieve import _sizes
 from reprieve._native import Sample
@@ -190,7 +190,7 @@ def _mark_failures(axes: Axes, panel: Panel, times: dict[str, list[float]], end:
         at, reserved = times[curve.policy][-1], curve.samples[-1].reserved / _GIB
         height = top * (1 - _ROW * (row + 0.5))
         axes.plot([at, at], [reserved, height], color=color, linewidth=1.2, zorder=4, label="_leader")
-        mark = {"marker": "X", "markersize": 12, "markeredgecolor": "white", "linestyle": "none"}
+        mark: dict[str, Any] = {"marker": "X", "markersize": 12, "markeredgecolor": "white", "linestyle": "none"}
         axes.plot([at], [reserved], color=color, zorder=6, label=f"{curve.policy}: out of memory", **mark)
         left = at > end * 0.6
         axes.annotate(

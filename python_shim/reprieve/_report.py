@@ -74,6 +74,7 @@ def _snapshot_fields(source: Input, result: Result) -> _RECORD:
         "initial_blocks": device.initial_blocks,
         "initial_bytes": device.initial_bytes,
         "waiting_blocks": device.waiting_blocks,
+        "empty_cache_calls": device.empty_cache_calls,
         "recorded_peak_reserved_bytes": device.recorded_peak_reserved_bytes,
         "recorded_expandable_segments": source.snapshot.expandable,
         "recorded_failures": [asdict(request) for request in device.failed_requests],

@@ -16,6 +16,7 @@ from reprieve._snapshot import Segment, Snapshot, SnapshotError
 
 _LATE_US = 1000  # by so much the clocks of two cores may differ; entries are written by whichever thread allocates
 _NO_ENTRY = 0xFFFF_FFFF
+_SIGNS = {sn.SEGMENT_ALLOC: 1, sn.SEGMENT_MAP: 1, sn.SEGMENT_FREE: -1, sn.SEGMENT_UNMAP: -1}
 _FIRST_FAILED_ID = 1 << 63  # ids of requests that failed: no address is so large
 
 
@@ -40,6 +41,7 @@ class DeviceTrace:
     initial_blocks: int = 0
     initial_bytes: int = 0
     waiting_blocks: int = 0
+    empty_cache_calls: int = 0
     failed_requests: list[FailedRequest] = field(default_factory=list)
     recorded_peak_reserved_bytes: int | None = None
     pool_ids: list[tuple[int, int]] = field(default_factory=list)
@@ -63,8 +65,7 @@ class DeviceTrace:
             )
         elif self.initial_blocks:
             lines.append(
-                f"live before the recorded history begins: {blocks}, allocated first in the order of "
-                "their addresses"
+                f"live before the recorded history begins: {blocks}, allocated first in the order of their addresses"
             )
         if self.waiting_blocks:
             lines.append(
@@ -132,14 +133,16 @@ class _Maker:
         self._segments = [segment for segment in snapshot.segments if segment.device == device]
         self._pools = _Pools(self._segments, snapshot, self._entries)
         self._out = DeviceTrace(device, pool_ids=snapshot.pools, has_trace=bool(self._entries))
+        self._most_change = 0
+        self._reserved_at_failures: dict[int, int] = {}
         # Recorded with skip_actions, a history may have one of the two only.
         actions = memoryview(self._columns.action)[self._entries.start : self._entries.stop].tobytes()
         self._free = sn.FREE_COMPLETED if bytes([sn.FREE_COMPLETED]) in actions else sn.FREE_REQUESTED
 
     def make(self) -> DeviceTrace:
+        self._measure_reserved()
         self._allocate_initial(self._initial_blocks())
         self._follow_entries()
-        self._measure_reserved()
         return self._out
 
     def _wrong(self, entry: int, text: str) -> SnapshotError:
@@ -205,6 +208,8 @@ class _Maker:
         columns, entries = self._columns, self._entries
         if not entries:
             return
+        emptied = self._empty_cache_calls()
+        self._out.empty_cache_calls = len(emptied)
         first = latest = columns.time_us[entries.start]
         last_alloc = max((i for i in entries if columns.action[i] == sn.ALLOC), default=-1)
         for i in entries:
@@ -220,6 +225,8 @@ class _Maker:
             at = time_us - first
             address, size, stream = columns.address[i], columns.size[i], columns.stream[i]
             entry = i - entries.start
+            if i in emptied:
+                self._add(_native.EMPTY_CACHE, 0, 0, 0, at, 0, 0, entry)
             if code == sn.ALLOC:
                 pool = columns.pool[i]
                 if pool == sn.UNKNOWN_POOL:
@@ -240,26 +247,51 @@ class _Maker:
         event = len(self._out.frame)
         pool = columns.pool[i] if columns.pool[i] != sn.UNKNOWN_POOL else 0
         entry = i - self._entries.start
-        self._out.failed_requests.append(FailedRequest(event, columns.size[i], columns.address[i], None))
+        then = self._reserved_at_failures.get(i)
+        self._out.failed_requests.append(FailedRequest(event, columns.size[i], columns.address[i], then))
         self._add(_native.ALLOCATE, block, columns.size[i], columns.stream[i], at, pool, columns.frame[i], entry)
         if i < last_alloc:  # the job went on without it
             self._add(_native.FREE, block, 0, columns.stream[i], at, 0, 0, entry)
 
     def _measure_reserved(self) -> None:
         """What torch had reserved, from the segments' entries and from what is left of them at the end."""
-        signs = {sn.SEGMENT_ALLOC: 1, sn.SEGMENT_MAP: 1, sn.SEGMENT_FREE: -1, sn.SEGMENT_UNMAP: -1}
         change = peak = 0
-        at_failure: list[int] = []
+        at_failure: dict[int, int] = {}
         for i in self._entries:
             code = self._columns.action[i]
             if code == sn.OOM:
-                at_failure.append(change)
-            elif code in signs:
-                change += signs[code] * self._columns.size[i]
+                at_failure[i] = change
+            elif code in _SIGNS:
+                change += _SIGNS[code] * self._columns.size[i]
                 peak = max(peak, change)
+        self._most_change = peak
         before = sum(segment.size for segment in self._segments) - change
         if before < 0:
             return  # a snapshot without its segments
         self._out.recorded_peak_reserved_bytes = before + peak
-        for request, then in zip(self._out.failed_requests, at_failure):
-            request.reserved_bytes = before + then
+        self._reserved_at_failures = {i: before + then for i, then in at_failure.items()}
+
+    def _empty_cache_calls(self) -> set[int]:
+        """Entries before which the job called empty_cache.
+
+        It leaves no entry of its own, only segments that are given back. torch also gives them back to make room for a
+        new one; but where that one would have fitted beside them, by the most that the job ever had, it had no need to.
+        """
+        action, size = self._columns.action, self._columns.size
+        collects = bool(self._snapshot.settings.get("garbage_collection_threshold"))
+        calls: set[int] = set()
+        reserved = 0  # beyond what was at the beginning, as is _most_change
+        begin, before = -1, 0  # the run of entries that give segments back, and what was reserved before it
+        for i in self._entries:
+            code = action[i]
+            if code in (sn.SEGMENT_FREE, sn.SEGMENT_UNMAP):
+                if begin < 0:
+                    begin, before = i, reserved
+            elif begin >= 0 and code not in (sn.FREE_COMPLETED, sn.SNAPSHOT):
+                makes_room = code in (sn.SEGMENT_ALLOC, sn.SEGMENT_MAP)
+                needed = makes_room and (collects or before + size[i] > self._most_change)
+                if not needed and code != sn.OOM:
+                    calls.add(begin)
+                begin = -1
+            reserved += _SIGNS.get(code, 0) * size[i]
+        return calls | ({begin} if begin >= 0 else set())

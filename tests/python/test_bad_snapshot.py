@@ -38,7 +38,10 @@ ONE = [entry("alloc", 0, 512, 5)]
 @pytest.mark.parametrize(
     ("trace", "text"),
     [
-        ([*ONE, entry("fly", 0, 512)], "device_traces[0][1]: action 'fly' is unknown, accepted are alloc, free_requested, "),
+        (
+            [*ONE, entry("fly", 0, 512)],
+            "device_traces[0][1]: action 'fly' is unknown, accepted are alloc, free_requested, ",
+        ),
         ([*ONE, entry(7, 0, 512)], "device_traces[0][1]: action 7 is unknown, accepted are alloc, "),  # type: ignore[arg-type]
         ([*ONE, entry("alloc", 0, -5)], f"device_traces[0][1]: size -5 is out of range, {NUMBERS}"),
         ([*ONE, entry("alloc", 0, 1 << 70)], f"device_traces[0][1]: size {1 << 70} is out of range, {NUMBERS}"),
@@ -49,7 +52,10 @@ ONE = [entry("alloc", 0, 512, 5)]
             [entry("alloc", 0, 512, 5000), entry("alloc", 512, 512, 100)],
             f"device_traces[0][1]: time_us {START_US + 100} is 4900 us before the entry above, accepted are 1000",
         ),
-        ([*ONE, dict(ONE[0])], f"device_traces[0][1]: 0x{BASE:x} is allocated while it is live, it must be freed first"),
+        (
+            [*ONE, dict(ONE[0])],
+            f"device_traces[0][1]: 0x{BASE:x} is allocated while it is live, it must be freed first",
+        ),
         (
             [*ONE, *freed(0, 512, 6), *freed(0, 512, 7)],
             f"device_traces[0][4]: 0x{BASE:x} is freed again, it must be allocated in between",
@@ -66,7 +72,10 @@ def test_a_trace(tmp_path: Path, trace: list[Any], text: str) -> None:
 @pytest.mark.parametrize(
     ("segments", "text"),
     [
-        ([segment(0, MIB, [block(512, "lost")])], "block 0 of segment 0: state 'lost' is unknown, accepted are inactive, "),
+        (
+            [segment(0, MIB, [block(512, "lost")])],
+            "block 0 of segment 0: state 'lost' is unknown, accepted are inactive, ",
+        ),
         ([segment(0, MIB, [block(-1)])], f"block 0 of segment 0: size -1 is not accepted, {NUMBERS}"),
         ([segment(0, 100, [block(512)])], "segment 0: its blocks have 512 bytes, its total_size is 100"),
         ([segment(0, MIB, [block(512)], device="x")], f"segment 0: device 'x' is not accepted, {NUMBERS}"),

@@ -146,7 +146,9 @@ def test_a_bomb_ends_within_bounds(name: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def whole() -> bytes:
-    frames = stack(("/usr/lib/python3.11/site-packages/torch/nn/module.py", 5, "call"), ("/home/me/train.py", 7, "step"))
+    frames = stack(
+        ("/usr/lib/python3.11/site-packages/torch/nn/module.py", 5, "call"), ("/home/me/train.py", 7, "step")
+    )
     trace = [entry("alloc", 512 * i, 512, i, frames=frames) for i in range(20)]
     return dumped(snapshot([segment(0, 1 << 20, [block(512) for _ in range(20)])], trace))
 

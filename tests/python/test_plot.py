@@ -42,7 +42,9 @@ def test_lines_limit_and_failure() -> None:
     assert texts_of(axes) == ["requested", "reprieve 4.00", "limit 5.00", "native: out of memory"]
     assert axes.get_xlabel() == "seconds" and axes.get_ylabel() == "GiB"
     assert axes.get_title(loc="left") == "run under a limit of 5.00 GiB"
-    assert all(line.get_drawstyle() == "steps-post" for line in axes.lines if line.get_label() in ("native", "reprieve"))
+    assert all(
+        line.get_drawstyle() == "steps-post" for line in axes.lines if line.get_label() in ("native", "reprieve")
+    )
 
 
 def test_labels_keep_their_distance() -> None:
@@ -94,6 +96,8 @@ def test_too_many_traces(reprieve: Any, trace_file: Any, tmp_path: Path) -> None
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(_plot.PlotError, match=r"matplotlib is not installed: pip install 'reprieve\[plot\]'") as refused:
+    with pytest.raises(
+        _plot.PlotError, match=r"matplotlib is not installed: pip install 'reprieve\[plot\]'"
+    ) as refused:
         _plot.check(tmp_path / "x.png", 1)
     assert refused.value.exit_code == 1

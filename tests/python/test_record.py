@@ -107,7 +107,9 @@ def test_each_way_to_end(job: Callable[..., Any], program: str, code: int) -> No
 
 
 def test_killed_after_it_ran_out_of_memory(job: Callable[..., Any]) -> None:
-    program = "import torch, os, signal\ntorch.alloc(5)\ntry: torch.fail(9)\nexcept MemoryError: os.kill(os.getpid(), 9)"
+    program = (
+        "import torch, os, signal\ntorch.alloc(5)\ntry: torch.fail(9)\nexcept MemoryError: os.kill(os.getpid(), 9)"
+    )
     ended, files = job(program)
     assert ended.code == 128 + signal.SIGKILL and sizes(files["run.pickle"]) == [5, 9]
     assert f"{files['run.pickle']}: written when memory ran out, the process did not come to its end\n" in ended.err
@@ -194,7 +196,8 @@ def test_what_cannot_be_started(
 
 
 def test_signals_go_to_the_job(tmp_path: Path) -> None:
-    program = "import signal, sys; signal.signal(signal.SIGUSR1, lambda *_: sys.exit(9)); print('up', flush=True); signal.pause()"
+    program = "import signal, sys; signal.signal(signal.SIGUSR1, lambda *_: sys.exit(9))\n"
+    program += "print('up', flush=True); signal.pause()"
     command = [sys.executable, "-m", "reprieve", "record", "-o", str(tmp_path / "x.pickle"), "--"]
     with subprocess.Popen([*command, sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as recorder:
         assert recorder.stdout is not None and recorder.stdout.readline() == "up\n"

@@ -13,7 +13,7 @@ from reprieve import _frames, _native, _peak, _snapshot, _snapshot_events
 from reprieve._snapshot_events import DeviceTrace
 
 DATA = Path(__file__).parent / "data"
-_OPS = {_native.ALLOCATE: "a", _native.FREE: "f", _native.RECORD: "r"}
+_OPS = {_native.ALLOCATE: "a", _native.FREE: "f", _native.RECORD: "r", _native.EMPTY_CACHE: "e"}
 
 
 def parts(value: Any, protocol: int = 4) -> list[DeviceTrace]:
@@ -51,7 +51,9 @@ def test_only_segments() -> None:
         assert events(first) == [("a", 0, 512, 0, 0), ("a", 1536, 1500, 0, 0)]
         assert events(second) == [("a", 4 * MIB, 2 * MIB, 9, 0)]
         assert (first.device, second.device) == (0, 3)
-        assert first.notes()[0].startswith("no history in the snapshot: replayed is what was live when it was taken, 2 bl")
+        assert first.notes()[0].startswith(
+            "no history in the snapshot: replayed is what was live when it was taken, 2 bl"
+        )
 
 
 def test_a_ring_that_has_wrapped() -> None:
@@ -104,7 +106,9 @@ def test_pools_by_the_entry_and_by_the_segment() -> None:
         entry("alloc", 9 * MIB, 400, 5, pool_id=(0, 3)),
     ]
     (made,) = parts(snapshot(segments, trace))
-    told = [(e[1], made.pool_ids[e[4]], e[6]) for e in _native.EVENT.iter_unpack(made.events) if e[5] == _native.ALLOCATE]
+    told = [
+        (e[1], made.pool_ids[e[4]], e[6]) for e in _native.EVENT.iter_unpack(made.events) if e[5] == _native.ALLOCATE
+    ]
     graph = _native.GRAPH_POOL
     assert told == [(100, (0, 0), 0), (200, (0, 3), 0), (300, (2, 0), graph), (400, (0, 3), 0)]
 
@@ -137,8 +141,39 @@ def test_a_request_that_failed_at_the_end_and_one_that_the_job_survived() -> Non
     assert read.frames.text(made.frame[4]) == "home/me/train.py:3 step"
 
 
+def given_back_then(*after: dict[str, Any], **settings: float) -> tuple[str, int]:
+    """The events and the calls of empty_cache where 6 of 8 MiB are given back, and then this happens."""
+    trace = [entry("segment_alloc", 8 * MIB * i, size * MIB, i) for i, size in enumerate((2, 6))]
+    trace += [
+        entry("alloc", 8 * MIB, 512, 3),
+        *freed(8 * MIB, 512, 4),
+        entry("segment_free", 8 * MIB, 6 * MIB, 5),
+        *after,
+    ]
+    grown = sum(e["size"] for e in after if e["action"] == "segment_alloc")
+    left = [segment(0, 2 * MIB, []), *([segment(16 * MIB, grown, [])] if grown else [])]
+    read = _snapshot.read(dumped(snapshot(left, trace, **settings)))
+    (made,) = _snapshot_events.device_traces(read)
+    return "".join(event[0] for event in events(made)), made.empty_cache_calls
+
+
+def test_empty_cache_is_told_from_making_room() -> None:
+    alloc = entry("alloc", 16 * MIB, 512, 7)
+    assert given_back_then() == ("afe", 1)
+    assert given_back_then(entry("alloc", 0, 512, 6)) == ("afea", 1)
+    # 8 MiB were never too many, so a new segment beside the others would have been had.
+    assert given_back_then(entry("segment_alloc", 16 * MIB, 0, 6), alloc) == ("afea", 1)
+    # 10 MiB were never had at once.
+    assert given_back_then(entry("segment_alloc", 16 * MIB, 2 * MIB, 6), alloc) == ("afa", 0)
+    assert given_back_then(entry("oom", 0, 64 * MIB, 6)) == ("afa", 0)
+    collecting = {"garbage_collection_threshold": 0.8}
+    assert given_back_then(entry("segment_alloc", 16 * MIB, 0, 6), alloc, **collecting) == ("afa", 0)
+
+
 def test_times_of_two_cores_and_none_at_all() -> None:
-    (made,) = parts(snapshot([], [entry("alloc", 0, 512, 1000), entry("alloc", 512, 512, 300), entry("alloc", 1024, 8, 1100)]))
+    (made,) = parts(
+        snapshot([], [entry("alloc", 0, 512, 1000), entry("alloc", 512, 512, 300), entry("alloc", 1024, 8, 1100)])
+    )
     assert [event[4] for event in events(made)] == [0, 0, 100]
     old = [{k: v for k, v in entry("alloc", 512 * i, 512).items() if k != "time_us"} for i in range(2)]
     (made,) = parts(snapshot([], old))
@@ -153,8 +188,12 @@ def test_signed_addresses_and_streams() -> None:
 
 def test_what_is_not_known_does_no_harm() -> None:
     more = {"compile_context": None, "forward_frames": ["x"], "history": [{"real_size": 5, "frames": []}]}
-    value = snapshot([segment(0, 2 * MIB, [block(512, **more)], later={"a": [1, 2, {"b": []}]})], [entry("alloc", 0, 5, **more)])
-    value["external_annotations"] = [{"stage": "START", "name": f"n{i}", "device": 0, "time_us": i} for i in range(3000)]
+    value = snapshot(
+        [segment(0, 2 * MIB, [block(512, **more)], later={"a": [1, 2, {"b": []}]})], [entry("alloc", 0, 5, **more)]
+    )
+    value["external_annotations"] = [
+        {"stage": "START", "name": f"n{i}", "device": 0, "time_us": i} for i in range(3000)
+    ]
     value["later"] = {"x": [[], [[]], [1.5]]}
     assert len(events(parts(value)[0])) == 1
 
@@ -207,7 +246,9 @@ def test_the_peak_by_each_way_to_divide_it() -> None:
 
 def test_a_stack_longer_than_a_pickler_s_batch() -> None:
     long = stack(*(("/v/torch/x.py", i, "f") for i in range(1500)), ("/home/me/train.py", 1, "main"))
-    read = _snapshot.read(dumped(snapshot([], [entry("alloc", 0, 1, frames=long), entry("alloc", 512, 1, frames=long[:3])])))
+    read = _snapshot.read(
+        dumped(snapshot([], [entry("alloc", 0, 1, frames=long), entry("alloc", 512, 1, frames=long[:3])]))
+    )
     (made,) = _snapshot_events.device_traces(read)
     assert [read.frames.text(f) for f in made.frame] == ["home/me/train.py:1 main", "no stack recorded"]
 
