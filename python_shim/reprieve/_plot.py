@@ -67,7 +67,11 @@ def check(path: Path, traces: int) -> None:
         raise PlotError(f"{path} is not accepted, accepted are names that end in {', '.join(FORMATS)}")
     if not path.absolute().parent.is_dir():
         raise PlotError(f"{path} cannot be written: there is no folder {path.absolute().parent}")
-    if path.is_dir():
+    try:
+        is_folder = path.is_dir()
+    except OSError as error:
+        raise PlotError(f"{path} cannot be written: {error.strerror or error}") from None
+    if is_folder:
         raise PlotError(f"{path} cannot be written: it is a folder")
     if traces > MOST_PANELS:
         raise PlotError(f"{traces} traces, a picture has room for {MOST_PANELS}")

@@ -77,6 +77,15 @@ def _check_plot(path: Optional[Path], traces: int) -> None:
         raise CommandError(f"--plot: {error}", error.exit_code) from None
 
 
+def _draw(path: Path, runs: list[_report.Run]) -> None:
+    from reprieve import _plot
+
+    try:
+        _plot.save(path, _plot.panels(runs))
+    except _plot.PlotError as error:
+        raise CommandError(f"--plot: {error}", error.exit_code) from None
+
+
 def _check_alloc_conf(text: Optional[str]) -> None:
     if text is not None:
         try:
@@ -139,9 +148,7 @@ def replay(
             raise CommandError(str(error)) from None
     rows = [_report.record(source, config, result, find_min_limit=min_limit) for source, config, result in runs]
     if plot is not None:
-        from reprieve import _plot
-
-        _plot.save(plot, _plot.panels(runs))
+        _draw(plot, runs)
     if as_json:
         print(json.dumps(rows, indent=2))
     else:

@@ -94,6 +94,13 @@ def test_too_many_traces(reprieve: Any, trace_file: Any, tmp_path: Path) -> None
     assert ended.code == 2 and ended.err == "reprieve: --plot: 7 traces, a picture has room for 6\n"
 
 
+def test_a_file_that_cannot_be_written(reprieve: Any, trace_file: Any, tmp_path: Path) -> None:
+    target = tmp_path / ("x" * 300 + ".png")
+    ended = reprieve("replay", "--policy", "native", "--plot", target, trace_file("a,0,1,0,0\n"))
+    assert ended.code == 2 and ended.out == ""
+    assert ended.err == f"reprieve: --plot: {target} cannot be written: File name too long\n"
+
+
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(
