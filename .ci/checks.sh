@@ -68,9 +68,9 @@ replay_step() {
   fi
 }
 
-# torch's pluggable allocator on the GPU, where torch is installed.
+# torch's pluggable allocator on the GPU, and a job that is recorded there, where torch is installed.
 torch_on_gpu() { in_root env REPRIEVE_LIBRARY_DIR="$root/build/release/lib" PYTHONPATH="$root/python_shim" \
-  "$venv/bin/python" -m pytest -p no:cacheprovider "$root/tests/python/test_torch_on_gpu.py"; }
+  "$venv/bin/python" -m pytest -p no:cacheprovider "$root"/tests/python/test_*_on_gpu.py; }
 torch_step() {
   local missing
   missing=$(missing_modules "$venv/bin/python" pytest torch typer rich)
@@ -128,7 +128,8 @@ run_all_checks() {
   fi
   if build release; then
     test_step 'tests, release' run_ctest release
-    missing=$(missing_modules "$venv/bin/python" build pytest rich scikit_build_core typer)
+    set_up_plot || true
+    missing=$(missing_modules "$venv/bin/python" build matplotlib pytest rich scikit_build_core typer)
     if [ -z "$missing" ]; then
       test_step 'Python tests' python_tests
     else

@@ -91,6 +91,14 @@ set_up_python() {
   fi
 }
 
+# What pictures need, only when one is asked for: it is as large as all the rest. Without an index, what there is.
+set_up_plot() {
+  [ -n "$(missing_modules "$venv/bin/python" matplotlib)" ] || return 0
+  python_has_pip || return 1
+  step 'matplotlib' "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --retries 1 \
+    -r "$root/.ci/requirements-plot.txt"
+}
+
 # need_modules MODULE…: one line where the Python environment has not got them.
 need_modules() {
   local missing

@@ -96,7 +96,8 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=3)
     arguments = parser.parse_args()
     files = arguments.files or default_traces()
-    command = [sys.executable, "-m", "reprieve", "replay", "--json", "--min-limit", "--repeat", str(arguments.repeat)]
+    command = [sys.executable, "-m", "reprieve", "replay", "--policy", "reprieve", "--json", "--min-limit"]
+    command += ["--repeat", str(arguments.repeat)]
     replay = subprocess.run([*command, *map(str, files)], stdout=subprocess.PIPE, text=True, check=False)
     if replay.returncode != 0:
         return replay.returncode

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import os
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 _REPLAY_LIBRARY = "libreprieve_replay.so"
 _CALL_KINDS = 21  # REPRIEVE_CALL_KINDS
 _OK, _FAILED, _REFUSED = 0, 1, 2  # REPRIEVE_REPLAY_*
 
+# reprieve_replay_event: id, bytes, stream, time_us, pool, op, flags. A buffer of these makes a trace.
+EVENT = struct.Struct("=QQQQIHH")
+ALLOCATE, FREE, RECORD, EMPTY_CACHE = 0, 1, 2, 3
+GRAPH_POOL = 1
+
 
 class RefusedError(Exception):
-    """The input is not acceptable. `line` is the trace's, from 1; 0 where it is no line's fault."""
+    """The input is not acceptable.
 
-    def __init__(self, text: str, line: int = 0) -> None:
+    `line` is the trace's, from 1; 0 where it is no line's fault. `event` is that of a trace made of events, from 0.
+    """
+
+    def __init__(self, text: str, line: int = 0, event: int | None = None) -> None:
         super().__init__(text)
         self.line = line
+        self.event = event
 
 
 class FailedError(Exception):
@@ -26,7 +38,12 @@ class FailedError(Exception):
 
 
 class _Error(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("line", ctypes.c_uint64), ("text", ctypes.c_char * 400)]
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("line", ctypes.c_uint64),
+        ("text", ctypes.c_char * 400),
+        ("event", ctypes.c_int64),
+    ]
 
 
 class _TraceInfo(ctypes.Structure):
@@ -37,6 +54,16 @@ class _TraceInfo(ctypes.Structure):
         ("first_event_line", ctypes.c_uint64),
         ("peak_requested_bytes", ctypes.c_uint64),
         ("duration_us", ctypes.c_uint64),
+        ("pools", ctypes.c_uint64),
+    ]
+
+
+class _Sample(ctypes.Structure):
+    _fields_ = [
+        ("event", ctypes.c_uint64),
+        ("time_us", ctypes.c_uint64),
+        ("requested", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64),
     ]
 
 
@@ -47,6 +74,10 @@ class _Config(ctypes.Structure):
         ("limit_bytes", ctypes.c_uint64),
         ("capacity_bytes", ctypes.c_uint64),
         ("repeats", ctypes.c_int32),
+        ("policy", ctypes.c_char_p),
+        ("alloc_conf", ctypes.c_char_p),
+        ("samples", ctypes.POINTER(_Sample)),
+        ("sample_capacity", ctypes.c_size_t),
     ]
 
 
@@ -64,7 +95,15 @@ class _Result(ctypes.Structure):
         ("driver_us", ctypes.c_double),
         ("teardown_driver_us", ctypes.c_double),
         ("driver_calls", ctypes.c_int64 * _CALL_KINDS),
+        ("cuda_malloc_calls", ctypes.c_int64),
+        ("cuda_free_calls", ctypes.c_int64),
+        ("alloc_retries", ctypes.c_int64),
+        ("samples", ctypes.c_uint64),
     ]
+
+
+class _AllocConfInfo(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("expandable_segments", ctypes.c_int32)]
 
 
 class _OptionInfo(ctypes.Structure):
@@ -87,29 +126,48 @@ class Option:
 
 @dataclass(frozen=True)
 class Config:
-    """How a trace is replayed. Sizes in bytes; 0 means no limit, and the default capacity."""
+    """How a trace is replayed. Sizes in bytes; 0 means no limit, and the default capacity.
+
+    `policy` is reprieve, native or expandable; `alloc_conf` is PYTORCH_CUDA_ALLOC_CONF's text for the last two.
+    `samples` is the most intervals that the run is told in, 0 or 2 and more.
+    """
 
     device: str = "sim"
     limit_bytes: int = 0
     capacity_bytes: int = 0
     repeats: int = 3
+    policy: str = "reprieve"
+    alloc_conf: str | None = None
+    samples: int = 0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One interval of a run: the most that was live in it and when that was, and the most that was reserved."""
+
+    event: int
+    time_us: int
+    requested: int
+    reserved: int
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a replay measured; the fields are those of reprieve_replay_result."""
+    """What a replay measured; the fields are those of reprieve_replay_result. Times per event are None for a model."""
 
     completed: bool
     failed_at_event: int | None
     peak_reserved_bytes: int
     min_limit_bytes: int | None
-    ns_per_event: float
-    ns_per_event_second_pass: float
-    total_ns_per_event: float
-    total_ns_per_event_second_pass: float
+    ns_per_event: float | None
+    ns_per_event_second_pass: float | None
+    total_ns_per_event: float | None
+    total_ns_per_event_second_pass: float | None
     driver_us: float
     teardown_driver_us: float
     driver_calls: dict[str, int]
+    alloc_retries: int
+    samples: tuple[Sample, ...]
 
 
 def _directory() -> str:
@@ -148,6 +206,8 @@ def _library() -> ctypes.CDLL:
     trace = ctypes.c_void_p
     error_out = ctypes.POINTER(_Error)
     library.reprieve_replay_parse.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(trace), error_out]
+    library.reprieve_replay_from_events.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(trace), error_out]
+    library.reprieve_replay_check_alloc_conf.argtypes = [ctypes.c_char_p, ctypes.POINTER(_AllocConfInfo), error_out]
     library.reprieve_replay_trace_free.argtypes = [trace]
     library.reprieve_replay_trace_free.restype = None
     library.reprieve_replay_trace_describe.argtypes = [trace, ctypes.POINTER(_TraceInfo)]
@@ -162,8 +222,12 @@ def _check(code: int, error: _Error) -> None:
         return
     text = error.text.decode("utf-8", "replace")
     if code == _REFUSED:
-        raise RefusedError(text, error.line)
+        raise RefusedError(text, error.line, error.event if error.event >= 0 else None)
     raise FailedError(text)
+
+
+def _measured(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def version() -> str:
@@ -182,15 +246,40 @@ def options() -> Iterator[Option]:
         index += 1
 
 
+def alloc_conf_expandable(text: str) -> bool | None:
+    """Whether the text, PYTORCH_CUDA_ALLOC_CONF's, asks for expandable segments; None where it does not say.
+
+    Raises RefusedError where torch 2.11 would not take it. The policy's name decides, whatever the text says.
+    """
+    info = _AllocConfInfo(size=ctypes.sizeof(_AllocConfInfo))
+    error = _Error(size=ctypes.sizeof(_Error))
+    _check(_library().reprieve_replay_check_alloc_conf(text.encode(), ctypes.byref(info), ctypes.byref(error)), error)
+    return None if info.expandable_segments < 0 else info.expandable_segments != 0
+
+
 class Trace:
     """A checked trace. Raises RefusedError where `text`, the CSV, is none."""
 
     def __init__(self, text: bytes) -> None:
+        self._read(_library().reprieve_replay_parse, text, len(text))
+
+    @classmethod
+    def from_events(cls, events: bytearray) -> Trace:
+        """The same from events in memory, each packed with EVENT. Raises RefusedError with the event that is wrong."""
+        trace = cls.__new__(cls)
+        count, rest = divmod(len(events), EVENT.size)
+        if rest:
+            raise ValueError(f"{len(events)} bytes are no whole number of events of {EVENT.size}")
+        # No copy: a long trace is large. The buffer must not be resized meanwhile, which holding a view ensures.
+        view = (ctypes.c_char * len(events)).from_buffer(events)
+        trace._read(_library().reprieve_replay_from_events, ctypes.addressof(view), count)
+        return trace
+
+    def _read(self, function: Any, data: bytes | int, length: int) -> None:
         self._handle = ctypes.c_void_p()  # before what may raise: __del__ looks at it
         self._library = _library()
         error = _Error(size=ctypes.sizeof(_Error))
-        code = self._library.reprieve_replay_parse(text, len(text), ctypes.byref(self._handle), ctypes.byref(error))
-        _check(code, error)
+        _check(function(data, length, ctypes.byref(self._handle), ctypes.byref(error)), error)
         info = _TraceInfo(size=ctypes.sizeof(_TraceInfo))
         self._library.reprieve_replay_trace_describe(self._handle, ctypes.byref(info))
         self.events: int = info.events
@@ -198,9 +287,10 @@ class Trace:
         self.first_event_line: int = info.first_event_line
         self.peak_requested_bytes: int = info.peak_requested_bytes
         self.duration_us: int = info.duration_us
+        self.pools: int = info.pools
 
     def __del__(self) -> None:
-        if self._handle:
+        if getattr(self, "_handle", None):
             self._library.reprieve_replay_trace_free(self._handle)
 
     def replay(self, config: Config, *, find_min_limit: bool = False) -> Result:
@@ -210,8 +300,17 @@ class Trace:
         memory is a result.
         """
         function = self._library.reprieve_replay_min_limit if find_min_limit else self._library.reprieve_replay_run
+        samples = (_Sample * config.samples)()
         given = _Config(
-            ctypes.sizeof(_Config), config.device.encode(), config.limit_bytes, config.capacity_bytes, config.repeats
+            ctypes.sizeof(_Config),
+            config.device.encode(),
+            config.limit_bytes,
+            config.capacity_bytes,
+            config.repeats,
+            config.policy.encode(),
+            None if config.alloc_conf is None else config.alloc_conf.encode(),
+            samples,
+            config.samples,
         )
         out = _Result(size=ctypes.sizeof(_Result))
         error = _Error(size=ctypes.sizeof(_Error))
@@ -221,16 +320,20 @@ class Trace:
             name = self._library.reprieve_call_name(kind)
             if name is not None:
                 calls[name.decode()] = out.driver_calls[kind]
+        if config.policy != "reprieve":
+            calls |= {"cudaMalloc": out.cuda_malloc_calls, "cudaFree": out.cuda_free_calls}
         return Result(
             completed=out.completed != 0,
             failed_at_event=out.failed_at_event if out.failed_at_event >= 0 else None,
             peak_reserved_bytes=out.peak_reserved_bytes,
             min_limit_bytes=out.min_limit_bytes or None,
-            ns_per_event=out.ns_per_event,
-            ns_per_event_second_pass=out.ns_per_event_second_pass,
-            total_ns_per_event=out.total_ns_per_event,
-            total_ns_per_event_second_pass=out.total_ns_per_event_second_pass,
+            ns_per_event=_measured(out.ns_per_event),
+            ns_per_event_second_pass=_measured(out.ns_per_event_second_pass),
+            total_ns_per_event=_measured(out.total_ns_per_event),
+            total_ns_per_event_second_pass=_measured(out.total_ns_per_event_second_pass),
             driver_us=out.driver_us,
             teardown_driver_us=out.teardown_driver_us,
             driver_calls=calls,
+            alloc_retries=out.alloc_retries,
+            samples=tuple(Sample(s.event, s.time_us, s.requested, s.reserved) for s in samples[: out.samples]),
         )

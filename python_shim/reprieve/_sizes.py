@@ -32,3 +32,11 @@ def parse(text: str) -> int:
 def gib(size: int) -> str:
     """ "24.72": GiB with two decimals."""
     return f"{size / 2**30:.2f}"
+
+
+def short(size: int) -> str:
+    """ "1.5 GiB", "512 MiB", "7 B": with the unit that fits."""
+    for unit, power in (("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if size >= 1 << power:
+            return f"{size / (1 << power):.3g} {unit}" if size < 1000 << power else f"{size / (1 << power):,.0f} {unit}"
+    return f"{size} B"

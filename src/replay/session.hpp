@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "replay/replay.h"
+#include "replay/timeline.hpp"
 #include "replay/trace.hpp"
 
 namespace reprieve::replay {
@@ -26,12 +27,15 @@ class Session {
 
   enum class Start : std::uint8_t { up, refused, failed };
 
-  // Sets the options, starts the library and makes the trace's streams. `refused`: an option was not accepted.
+  // Sets the options, starts the library and makes the trace's streams and pools. `refused`: an option was not accepted.
   Start start(const Trace& trace, const char* device, std::uint64_t limit_bytes, std::uint64_t capacity_bytes);
 
   // Plays the trace, then stops where it is: blocks that it leaves live stay so until release_blocks(). False only
   // where a call failed for another reason than a lack of memory.
   bool play(Pass& out);
+
+  // The same, in the timeline's intervals.
+  bool play(Timeline& out);
 
   // Frees what is live and waits for the streams. The memory stays with the allocator: the next pass finds it warm.
   bool release_blocks();
@@ -42,7 +46,7 @@ class Session {
   // Gives all memory back; `driver_ns` is what that cost in the driver.
   bool give_back(std::int64_t& driver_ns);
 
-  // Ends the streams and the library. To be called last; the destructor's shutdown reports nothing.
+  // Ends the pools, the streams and the library. To be called last; the destructor's shutdown reports nothing.
   bool shutdown();
 
   const std::string& error() const { return error_; }
@@ -50,10 +54,12 @@ class Session {
  private:
   bool check(reprieve_status status, const char* what);
   bool set_option(const char* name, const std::string& value);
-  reprieve_status loop(std::size_t& done);
+  reprieve_status loop(std::size_t from, std::size_t to, std::size_t& done);
+  bool out_of_memory(reprieve_status status, std::size_t at);  // false: it is another failure
 
   const Trace* trace_ = nullptr;
   std::vector<reprieve_stream> streams_;  // by Event::stream; trace stream 0 is the legacy default stream
+  std::vector<reprieve_pool> pools_;      // by Event::pool; the first is the default pool, 0
   std::vector<void*> blocks_;             // by Event::slot, null where none is live
   std::string error_;
   bool up_ = false;

@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <limits>
-#include <unordered_map>
+
+#include "replay/trace_builder.hpp"
 
 namespace reprieve::replay {
 namespace {
 
 constexpr std::string_view columns = "op,id,bytes,stream,time_us";
 constexpr std::size_t column_count = 5;
-constexpr std::uint64_t largest_number = std::numeric_limits<std::int64_t>::max();
-constexpr std::size_t largest_stream_count = std::numeric_limits<std::uint16_t>::max();
 
 // A field as an error may show it: short, and whatever it holds, one line of printable characters.
 std::string quoted(std::string_view field) {
@@ -23,17 +21,9 @@ std::string quoted(std::string_view field) {
   return "'" + text + (field.size() > longest ? "…'" : "'");
 }
 
-struct Block {
-  std::uint64_t bytes;
-  std::uint64_t line;  // of its allocation
-  std::uint32_t slot;
-  std::uint16_t stream;
-  bool live;
-};
-
 class Parser {
  public:
-  Parser(Trace& trace, ParseError& error) : trace_(trace), error_(error) {}
+  Parser(Trace& trace, ParseError& error) : trace_(trace), error_(error), builder_(trace, TraceBuilder::Ids::unique) {}
 
   bool run(std::string_view text) {
     while (!text.empty()) {
@@ -55,7 +45,7 @@ class Parser {
       ++line_;
       return fail("the trace is empty, it must have at least one event " + std::string(columns));
     }
-    trace_.duration_us = last_us_ - first_us_;
+    builder_.finish();
     return true;
   }
 
@@ -89,21 +79,18 @@ class Parser {
         !stream_index(stream_text, stream) || !number("time_us", time_text, time_us)) {
       return false;
     }
-    if (!time(time_us)) return false;
-    if (op == "a") return allocate(id, bytes, stream);
-    const auto found_block = blocks_.find(id);
-    const char* verb = op == "f" ? "freed" : "recorded";
-    if (found_block == blocks_.end()) {
-      return fail("id " + std::to_string(id) + " is " + verb + " but was never allocated, it must be a live block's");
+    if (op == "r" && bytes != 0) {
+      return fail("bytes " + quoted(bytes_text) + " with op r, accepted are 0 and nothing");
     }
-    Block& block = found_block->second;
-    if (!block.live) {
-      return fail("id " + std::to_string(id) + " is " + verb + " but was freed before, it must be a live block's");
+    bool good = builder_.time(time_us);
+    if (good && op == "a") {
+      good = builder_.allocate(id, bytes, stream, 0, line_);
+    } else if (good && op == "f") {
+      good = builder_.free(id, bytes, sized, stream);
+    } else if (good) {
+      good = builder_.record(id, stream);
     }
-    if (op == "f") return free(id, block, bytes_text.empty() ? block.bytes : bytes, stream);
-    if (bytes != 0) return fail("bytes " + quoted(bytes_text) + " with op r, accepted are 0 and nothing");
-    trace_.events.push_back({0, block.slot, stream, Op::record});
-    return true;
+    return good || fail(builder_.error());
   }
 
   bool number(const char* column, std::string_view text, std::uint64_t& out) {
@@ -124,74 +111,13 @@ class Parser {
 
   bool stream_index(std::string_view text, std::uint16_t& out) {
     std::uint64_t id = 0;
-    if (!number("stream", text, id)) return false;
-    if (const auto known = streams_.find(id); known != streams_.end()) {
-      out = known->second;
-      return true;
-    }
-    if (trace_.stream_ids.size() == largest_stream_count) {
-      return fail("stream " + quoted(text) + " is one too many, accepted are " + std::to_string(largest_stream_count) +
-                  " different ones");
-    }
-    out = static_cast<std::uint16_t>(trace_.stream_ids.size());
-    streams_.emplace(id, out);
-    trace_.stream_ids.push_back(id);
-    return true;
-  }
-
-  bool time(std::uint64_t time_us) {
-    if (trace_.events.empty()) {
-      first_us_ = time_us;
-    } else if (time_us < last_us_) {
-      return fail("time_us " + std::to_string(time_us) + " is before the line above's " + std::to_string(last_us_) +
-                  ", times must not go back");
-    }
-    last_us_ = time_us;
-    return true;
-  }
-
-  bool allocate(std::uint64_t id, std::uint64_t bytes, std::uint16_t stream) {
-    if (bytes > largest_number - live_bytes_)
-      return fail("more than " + std::to_string(largest_number) + " bytes live");
-    const auto [place, is_new] = blocks_.try_emplace(id, Block{bytes, line_, 0, stream, true});
-    if (!is_new) {
-      return fail("id " + std::to_string(id) + " is allocated again (first on line " +
-                  std::to_string(place->second.line) + "), each id may be allocated once");
-    }
-    std::uint32_t slot = trace_.slots;
-    if (free_slots_.empty()) {
-      ++trace_.slots;
-    } else {
-      slot = free_slots_.back();
-      free_slots_.pop_back();
-    }
-    place->second.slot = slot;
-    live_bytes_ += bytes;
-    trace_.peak_requested_bytes = std::max(trace_.peak_requested_bytes, live_bytes_);
-    trace_.events.push_back({bytes, slot, stream, Op::allocate});
-    return true;
-  }
-
-  bool free(std::uint64_t id, Block& block, std::uint64_t bytes, std::uint16_t stream) {
-    if (bytes != block.bytes) {
-      return fail("id " + std::to_string(id) + " is freed with " + std::to_string(bytes) + " bytes, accepted are its " +
-                  std::to_string(block.bytes) + " and nothing");
-    }
-    block.live = false;
-    live_bytes_ -= block.bytes;
-    free_slots_.push_back(block.slot);
-    trace_.events.push_back({0, block.slot, stream, stream == block.stream ? Op::free : Op::free_on});
-    return true;
+    return number("stream", text, id) && (builder_.stream(id, out) || fail(builder_.error()));
   }
 
   Trace& trace_;
   ParseError& error_;
   std::uint64_t line_ = 0;
-  std::uint64_t first_us_ = 0, last_us_ = 0;
-  std::uint64_t live_bytes_ = 0;
-  std::unordered_map<std::uint64_t, Block> blocks_;  // every id of the trace, freed ones too: ids are not used again
-  std::unordered_map<std::uint64_t, std::uint16_t> streams_;
-  std::vector<std::uint32_t> free_slots_;
+  TraceBuilder builder_;
 };
 
 }  // namespace

@@ -92,6 +92,7 @@ def test_the_wheel_serves_every_python_and_holds_one_copy_of_each_library(wheel)
     assert libraries == {"reprieve/lib/libreprieve.so.0", "reprieve/lib/libreprieve_replay.so"}
     assert "reprieve/lib/cmake/reprieve/reprieveConfig.cmake" in names
     assert "reprieve/include/reprieve/reprieve.h" in names
+    assert "reprieve/_recorder/sitecustomize.py" in names, "what `reprieve record` puts into a job"
     outside = {name for name in names if not name.startswith(("reprieve/", f"reprieve-{header_version()}.dist-info/"))}
     assert not outside
 

@@ -102,7 +102,7 @@ def test_a_size_that_is_none(reprieve, trace_file, option: str, size: str) -> No
 
 
 def test_a_limit_that_the_library_refuses(reprieve, trace_file) -> None:
-    ended = reprieve("replay", trace_file(GOOD), "--limit", "1MiB")
+    ended = reprieve("replay", "--policy", "reprieve", trace_file(GOOD), "--limit", "1MiB")
     assert ended.code == 2 and ended.out == "" and ended.err.count("\n") == 1
     assert ended.err.startswith("reprieve: limit: '1048576' is not accepted: 0, or a size")
 

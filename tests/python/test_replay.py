@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 MIB = 1 << 20
+REPLAY = ("replay", "--policy", "reprieve")
 FIELDS: dict[str, tuple[type, ...]] = {
     "trace": (str,),
     "policy": (str,),
@@ -28,6 +29,7 @@ FIELDS: dict[str, tuple[type, ...]] = {
     "driver_calls": (dict,),
     "driver_us": (float,),
     "teardown_driver_us": (float,),
+    "alloc_retries": (int,),
     "trace_duration_us": (int,),
 }
 # Two blocks of 48 MiB live at once, on two streams.
@@ -45,7 +47,7 @@ def rows_of(ended) -> list[dict[str, Any]]:
 
 
 def test_json_has_the_fields_of_the_documentation(reprieve, trace_file, root: Path) -> None:
-    (row,) = rows_of(reprieve("replay", "--json", trace_file(SMALL, "small.csv.gz")))
+    (row,) = rows_of(reprieve(*REPLAY, "--json", trace_file(SMALL, "small.csv.gz")))
     assert list(row) == list(FIELDS)
     for name, types in FIELDS.items():
         assert isinstance(row[name], types), name
@@ -64,51 +66,52 @@ def test_json_has_the_fields_of_the_documentation(reprieve, trace_file, root: Pa
 
 
 def test_min_limit(reprieve, trace_file) -> None:
-    (row,) = rows_of(reprieve("replay", "--json", "--min-limit", "--repeat", 1, trace_file(SMALL)))
+    (row,) = rows_of(reprieve(*REPLAY, "--json", "--min-limit", "--repeat", 1, trace_file(SMALL)))
     assert set(row) == set(FIELDS) | {"min_limit_bytes", "min_limit_over_peak"}
     assert row["completed"] is True
     assert 96 * MIB <= row["min_limit_bytes"] <= 1.3 * 96 * MIB and row["min_limit_bytes"] % (2 * MIB) == 0
     assert row["min_limit_over_peak"] == row["min_limit_bytes"] / row["peak_requested_bytes"]
     path = trace_file(SMALL)
-    (under,) = rows_of(reprieve("replay", "--json", "--repeat", 1, "--limit", row["min_limit_bytes"], path))
+    (under,) = rows_of(reprieve(*REPLAY, "--json", "--repeat", 1, "--limit", row["min_limit_bytes"], path))
     assert under["completed"] is True and under["peak_reserved_bytes"] <= row["min_limit_bytes"]
-    (below,) = rows_of(reprieve("replay", "--json", "--repeat", 1, "--limit", row["min_limit_bytes"] - 2 * MIB, path))
+    (below,) = rows_of(reprieve(*REPLAY, "--json", "--repeat", 1, "--limit", row["min_limit_bytes"] - 2 * MIB, path))
     assert below["completed"] is False
 
 
 def test_running_out_of_memory_is_a_result(reprieve, trace_file) -> None:
-    (row,) = rows_of(reprieve("replay", "--json", "--limit", "64MiB", trace_file(SMALL)))
+    (row,) = rows_of(reprieve(*REPLAY, "--json", "--limit", "64MiB", trace_file(SMALL)))
     assert row["completed"] is False and row["failed_at_event"] == 1
     assert row["limit_bytes"] == 64 * MIB and row["peak_reserved_bytes"] <= 64 * MIB
     assert row["utilization"] is None and row["ns_per_event"] is None
     # A card that is too small: the same, and no limit on it can help.
-    (row,) = rows_of(reprieve("replay", "--json", "--min-limit", "--capacity", "64MiB", trace_file(SMALL)))
+    (row,) = rows_of(reprieve(*REPLAY, "--json", "--min-limit", "--capacity", "64MiB", trace_file(SMALL)))
     assert row["completed"] is False and row["min_limit_bytes"] is None and row["min_limit_over_peak"] is None
 
 
 def test_the_environment_decides_nothing(reprieve, trace_file) -> None:
-    (row,) = rows_of(reprieve("replay", "--json", trace_file(SMALL), REPRIEVE_LIMIT="64MiB", REPRIEVE_DEVICE="cuda"))
+    (row,) = rows_of(reprieve(*REPLAY, "--json", trace_file(SMALL), REPRIEVE_LIMIT="64MiB", REPRIEVE_DEVICE="cuda"))
     assert row["completed"] is True and row["device"] == "sim"
 
 
 def test_the_table_is_whole_and_in_order(reprieve, trace_file) -> None:
     ended = reprieve(
-        "replay", "--repeat", 1, "--limit", "64MiB", trace_file(SMALL, "b.csv"), trace_file(SMALL, "a.csv")
+        *(*REPLAY, "--repeat", 1, "--limit", "64MiB"),
+        *(trace_file(SMALL, "b.csv"), trace_file(SMALL, "a.csv")),
     )
     assert ended.code == 0 and ended.err == ""
     lines = [line.split() for line in ended.out.splitlines() if "out of memory" in line]
-    assert [line[:4] for line in lines] == [["b", "7", "2", "0.09"], ["a", "7", "2", "0.09"]]
+    assert [line[:5] for line in lines] == [["b", "reprieve", "7", "2", "0.09"], ["a", "reprieve", "7", "2", "0.09"]]
     assert all(" ".join(line).endswith("out of memory at event 1") for line in lines)
     assert "limit" in ended.out and "0.06" in ended.out
     narrow = reprieve(
-        "replay", "--repeat", 1, "--min-limit", trace_file(SMALL, "a-trace-with-a-long-name.csv"), COLUMNS="40"
+        *("replay", "--repeat", 1, "--min-limit", trace_file(SMALL, "a-trace-with-a-long-name.csv")), COLUMNS="40"
     )
     assert "a-trace-with-a-long-name" in narrow.out and "completed" in narrow.out and "…" not in narrow.out
 
 
 @pytest.mark.parametrize("name", ["llama-lora-cot", "resnet-multires", "multistream-fsdp"])
 def test_the_traces_of_the_repository_complete(reprieve, root: Path, name: str) -> None:
-    (row,) = rows_of(reprieve("replay", "--json", "--repeat", 1, root / "benchmarks" / "traces" / f"{name}.csv.gz"))
+    (row,) = rows_of(reprieve(*REPLAY, "--json", "--repeat", 1, root / "benchmarks" / "traces" / f"{name}.csv.gz"))
     assert row["trace"] == name
     assert row["completed"] is True
     assert row["streams"] == (4 if name == "multistream-fsdp" else 1)
@@ -119,7 +122,7 @@ def test_the_traces_of_the_repository_complete(reprieve, root: Path, name: str) 
 
 def test_what_a_replay_costs_is_the_same_on_every_run(reprieve, root: Path) -> None:
     path = root / "benchmarks" / "traces" / "multistream-fsdp.csv.gz"
-    first, second = (rows_of(reprieve("replay", "--json", "--repeat", 1, path))[0] for _ in range(2))
+    first, second = (rows_of(reprieve(*REPLAY, "--json", "--repeat", 1, path))[0] for _ in range(2))
     for field in ("peak_reserved_bytes", "driver_calls", "driver_us", "teardown_driver_us"):
         assert first[field] == second[field], field
 

@@ -14,6 +14,17 @@ namespace {
 
 constexpr std::uint64_t MiB = 1ULL << 20;
 
+reprieve_replay_config configured(const char* device, std::uint64_t limit, std::uint64_t capacity,
+                                  std::int32_t repeats) {
+  reprieve_replay_config config{};
+  config.size = sizeof config;
+  config.device = device;
+  config.limit_bytes = limit;
+  config.capacity_bytes = capacity;
+  config.repeats = repeats;
+  return config;
+}
+
 class Engine : public testing::Test {
  protected:
   void SetUp() override { fake::reset(); }
@@ -37,7 +48,7 @@ class Engine : public testing::Test {
     EXPECT_EQ(calls("stream_create").size(), calls("stream_destroy").size());
   }
 
-  reprieve_replay_config config{sizeof(reprieve_replay_config), "sim", 0, 0, 1};
+  reprieve_replay_config config = configured("sim", 0, 0, 1);
   reprieve_replay_result result{};
   std::string error;
 
@@ -124,14 +135,14 @@ TEST_F(Engine, RefusesAConfigurationThatIsNone) {
   config.device = "tpu";
   EXPECT_EQ(run_text(text), Outcome::refused);
   EXPECT_EQ(error, "unknown device, accepted are sim and cuda");
-  config = {sizeof config, "cuda", 0, 1 << 30, 1};
+  config = configured("cuda", 0, 1 << 30, 1);
   EXPECT_EQ(run_text(text), Outcome::refused);
-  config = {sizeof config, "sim", 0, 0, 0};
+  config = configured("sim", 0, 0, 0);
   EXPECT_EQ(run_text(text), Outcome::refused);
-  config = {sizeof config, "sim", 1 << 30, 0, 1};
+  config = configured("sim", 1 << 30, 0, 1);
   EXPECT_EQ(search_text(text), Outcome::refused);
   EXPECT_TRUE(fake::library().log.empty()) << "nothing was begun";
-  config = {sizeof config, "sim", 13, 0, 1};
+  config = configured("sim", 13, 0, 1);
   EXPECT_EQ(run_text(text), Outcome::refused);
   EXPECT_EQ(error, "limit: 13 is not accepted");
 }

@@ -86,9 +86,10 @@ reprieve_status reprieve_set_option(const char* name, const char* value) {
   return fake::enter("set_option", std::string(name) + "=" + value);
 }
 
-reprieve_status reprieve_alloc(void** out, size_t bytes, int, reprieve_stream stream) {
+reprieve_status reprieve_alloc_in_pool(void** out, size_t bytes, int, reprieve_stream stream, reprieve_pool pool) {
   Library& lib = library();
-  if (const reprieve_status status = fake::enter("alloc", std::to_string(bytes) + " " + fake::name(stream));
+  const std::string from = pool == 0 ? "" : " from pool " + std::to_string(pool);
+  if (const reprieve_status status = fake::enter("alloc", std::to_string(bytes) + " " + fake::name(stream) + from);
       status != REPRIEVE_OK) {
     return status;
   }
@@ -158,4 +159,13 @@ reprieve_status reprieve_stream_destroy(int, reprieve_stream stream) {
 
 reprieve_status reprieve_stream_synchronize(int, reprieve_stream stream) {
   return fake::enter("stream_synchronize", fake::name(stream));
+}
+
+reprieve_status reprieve_pool_create(int, unsigned flags, reprieve_pool* out) {
+  *out = ++library().pools;
+  return fake::enter("pool_create", std::to_string(flags));
+}
+
+reprieve_status reprieve_pool_destroy(int, reprieve_pool pool) {
+  return fake::enter("pool_destroy", std::to_string(pool));
 }

@@ -34,6 +34,7 @@ struct Library {
   std::map<void*, std::uint64_t> live;
   std::uintptr_t next_address = 0x1000;
   std::uintptr_t next_stream = 0x10;
+  reprieve_pool pools = 0;
   std::uint64_t live_bytes = 0, reserved_bytes = 0, peak_reserved_bytes = 0;
   reprieve_stats stats{};
   std::string error;
