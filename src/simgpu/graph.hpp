@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -19,37 +20,38 @@ enum class NodeKind : std::uint8_t { empty, kernel, copy, fill, host, event_reco
 struct Node {
   NodeId id = 0;
   NodeKind kind = NodeKind::empty;
-  std::vector<std::uint32_t> after;  // indices of earlier nodes
-  Work work;                         // of kernel, copy, fill
-  HostFunction host;                 // of host
-  std::uint64_t event = 0;           // of event_record, event_wait
-  std::uint32_t lane = 0;            // nodes of one lane run one after the other; 0 is the launching stream's own
+  Work work;                // of kernel, copy, fill
+  HostFunction host;        // of host
+  std::uint64_t event = 0;  // of event_record, event_wait
+  // Indices of earlier nodes of the graph, in rising order.
+  std::vector<std::uint32_t> after;
+  // Nodes of one lane run one after the other. 0 is the launching stream's own.
+  std::uint32_t lane = 0;
 };
 
-// Memory that a capture allocated in stream order: kept while a graph or an executable one that names it exists.
-class GraphMemory;
-
-// The nodes are in an order in which they may run. Not thread-safe: the machine's lock covers it.
+// Not thread-safe: the machine's lock covers it.
 struct Graph {
-  std::vector<Node> nodes;
-  std::shared_ptr<GraphMemory> memory;
+  std::vector<Node> nodes;  // each behind all that it waits for
+  std::uint32_t lanes = 1;
+  // Memory allocated during the capture: each gives its own back when the last graph or executable graph is gone.
+  std::vector<std::shared_ptr<void>> memory;
 
-  // Index of a node; ~0 where it is not one of this graph's.
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
   std::uint32_t index_of(NodeId id) const;
-  Node& add(NodeKind kind, std::vector<std::uint32_t> after);
-  // Spreads the nodes over lanes: a node follows, on its lane, a node that it waits for where nothing else does yet.
+  // Takes the node's place at the end; returns its index. `after` need not be in order.
+  std::uint32_t add(Node node, std::vector<std::uint32_t> after);
+  // A node goes to the lane of a node that it waits for and that nothing else follows there, else to a new one.
   void assign_lanes();
-  std::uint32_t lane_count() const;
-  // Whether every node is one of `ends` or something that they wait for.
-  bool all_before(const std::vector<std::uint32_t>& ends) const;
+  // By index: whether a node is one of `ends`, or something that they wait for.
+  std::vector<bool> before(const std::vector<std::uint32_t>& ends) const;
 };
 
-enum class CaptureStatus : std::uint8_t { none, active, invalidated };  // as CUstreamCaptureStatus
+enum class CaptureStatus : std::uint8_t { none, active, invalidated };  // in the order of CUstreamCaptureStatus
 
 struct CaptureInfo {
   CaptureStatus status = CaptureStatus::none;
   std::uint64_t id = 0;              // of the capture: no two in the process's life have the same
-  GraphId graph = 0;                 // that is being made; valid after the capture has ended as well
+  GraphId graph = 0;                 // that is being made; the one that the end of the capture gives
   std::vector<NodeId> dependencies;  // what the stream's next node will wait for
 };
 

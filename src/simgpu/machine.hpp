@@ -20,6 +20,7 @@
 // is made on: where it is not the stream's own, the call fails with invalid_handle.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -44,6 +45,7 @@
 #include "simgpu/ipc.hpp"
 #include "simgpu/pointer.hpp"
 #include "simgpu/pool.hpp"
+#include "simgpu/stream_pool.hpp"
 #include "simgpu/timeline.hpp"
 #include "simgpu/work.hpp"
 
@@ -247,14 +249,23 @@ class Machine {
   void clear_faults();
 
  private:
+  // The lock, for one call from outside. At its end host functions that came due run on this thread, without it.
+  class Turn;
+
   // One recording of an event.
   struct Record {
-    std::shared_ptr<Operation> operation;
+    std::shared_ptr<Operation> operation;  // null: done, at `end_ns`
+    std::uint64_t end_ns = 0;
     VectorClock clock;
     std::shared_ptr<Capture> capture;  // set where it was recorded into a graph: then there is no operation
+    std::vector<std::uint32_t> nodes;  // of the graph: what it was recorded behind
+
+    bool done() const { return operation == nullptr || operation->done; }
+    std::uint64_t done_ns() const { return operation == nullptr ? end_ns : operation->end_ns; }
   };
   struct Event {
     int device = 0;
+    EventFlags flags;
     std::shared_ptr<Record> record;  // the latest; null before the first
   };
   struct Access {
@@ -263,44 +274,104 @@ class Machine {
     std::uint64_t bytes = 0;
     bool write = false;
   };
+  // Where queued work came to stand: what later work and events go by. Nothing: done.
+  using Placed = std::shared_ptr<Operation>;
+  struct Waitable {
+    Placed operation;
+    VectorClock clock;  // what the host knows once it is done
+  };
 
   // All below expect the lock to be held.
+  bool usable() const;  // false in a forked child
   void spend(std::uint64_t ns);
   void move_to(std::uint64_t ns);
-  Code begin(Call call);
+  void learn(const VectorClock& clock);
+  void inform(Queue& queue);  // of what the host knows
   bool is_device(int device) const { return device >= 0 && device < config_.devices; }
   Queue* find_queue(int device, StreamId stream);
+  Queue& make_queue(int device, Role role);
   Event* find_event(EventId event);
   void report(FaultKind kind, std::uint64_t address, std::uint64_t bytes, std::string text);
 
-  bool wait_for(const Operation& operation, std::uint64_t deadline_ns);
-  Code wait_endless(const Operation& operation, const char* what);
-  std::shared_ptr<Operation> enqueue_marker(Queue& queue);
+  // Waiting gives the lock away while a host function runs: what was looked up before must be looked up again.
+  bool wait_for(Turn& turn, const Operation& operation, std::uint64_t deadline_ns);
+  Code wait_endless(Turn& turn, const std::vector<Waitable>& all, const char* what);
+  Code wait_for_device(Turn& turn, int device, const char* what);
+  Code wait_for_all_devices(Turn& turn, const char* what);
+  void collect_device(int device, std::vector<Waitable>& out) const;
+  void drain(std::unique_lock<std::mutex>& lock);
+  void run_host(std::unique_lock<std::mutex>& lock);
+
+  std::shared_ptr<Operation> enqueue_marker(Queue& queue, std::vector<std::shared_ptr<Operation>> after = {});
+  std::shared_ptr<Record> new_record(Queue& queue);
   Code record_state(const Event& event) const;
-  Code enqueue_work(Queue& queue, Work&& work, Code unmapped);
+  // The two ways of work: into the graph that the queue captures, or behind what is queued.
+  Code submit(Queue& queue, NodeKind kind, Work&& work, Code unmapped);
+  Code enqueue_work(Queue& queue, Work work, Code unmapped, std::vector<std::shared_ptr<Operation>> after = {});
+  void enqueue_host(Queue& queue, HostFunction function, std::vector<std::shared_ptr<Operation>> after);
+  Code find_pieces(const Queue& queue, const Work& work, std::vector<Access>& out, Code unmapped);
   void note_uses(Queue& queue, const std::vector<Access>& accesses, const std::shared_ptr<const WorkId>& id);
-  void run_work(const Work& work, const std::vector<Access>& accesses);
+  void run_work(const Work& work, const std::vector<Access>& accesses, const WorkId* id);
   void check_early_unmap(const Mapping& mapping);
+  void count_launch(const Work& work);
+  struct Sides;
+  bool is_pageable(std::uint64_t address) const;
+  Sides look_at_sides(const Transfer& transfer) const;
 
   Code check_unsafe_call();
   Code admit(Queue& queue);  // success, or why nothing may be queued on it now
   bool capturing_on(int device) const;
   bool blocking_capture_on(int device) const;
   void invalidate_on(int device);
+  void add_node(Queue& queue, Node node);
+  std::shared_ptr<Graph> find_graph(GraphId graph) const;
+  Queue& lane_queue(Queue& queue, std::uint32_t lane);
+  Code run_node(Queue& queue, const Node& node, std::vector<std::shared_ptr<Operation>> after);
+  void launch_into_capture(Queue& queue, const Graph& graph);
+  Code run_graph(Queue& queue, const std::shared_ptr<const Graph>& graph);
+
+  Code free_waiting(Turn& turn, std::uint64_t address);
+  Code free_host_range(Turn& turn, std::uint64_t base, PointerKind kind, Code none);
+  Code free_pooled(std::uint64_t address, StreamPool::Fence fence);
+  StreamPool* find_pool(PoolId pool);
+  StreamPool* pool_of(std::uint64_t address);
+  Code take_pooled(StreamPool& pool, std::uint64_t bytes, Queue& queue, std::uint64_t& out);
+  Code take_for_graph(StreamPool& pool, std::uint64_t bytes, Queue& queue, std::uint64_t& out);
+  Code grow_pool(StreamPool& pool, std::uint64_t bytes);
+  void trim(StreamPool& pool, std::uint64_t keep_bytes);
+  void trim_at_synchronization(int device);
 
   const Config config_;
+  const std::uint64_t forks_;  // of the process, when it was made
   mutable std::mutex mutex_;
+  std::condition_variable host_returned_;
   std::atomic<std::uint64_t> now_ns_{0};
-  std::atomic<Mode> mode_{Mode::lazy};
+  std::atomic<Mode> mode_;
   AddressSpace space_;
   Timeline timeline_;
   VectorClock known_;  // what the host knows to be complete
+  std::uint64_t known_version_ = 1;
   std::unordered_map<StreamId, Queue*> streams_;
+  StreamId next_stream_;
+  std::vector<Queue*> left_queues_;                                // of destroyed streams
   std::map<std::pair<int, std::uint64_t>, Queue*> thread_queues_;  // by device and thread number
+  std::vector<std::uint64_t> streams_created_;                     // by device
+  std::vector<std::pair<int, std::uint64_t>> held_at_birth_;
   std::unordered_map<EventId, Event> events_;
   EventId next_event_ = 1;
   std::vector<std::shared_ptr<Capture>> captures_;  // those going on
+  std::unordered_map<GraphId, std::shared_ptr<Graph>> graphs_;
+  std::unordered_map<GraphExecId, std::shared_ptr<const Graph>> execs_;
+  std::map<PoolId, std::unique_ptr<StreamPool>> pools_;
+  PoolId next_pool_ = 0;
+  struct Imported {
+    std::uint64_t base;
+    std::uint64_t opened;
+  };
+  std::map<std::string, Imported> imported_;  // by the handle's bytes
   Failures failures_;
+  std::array<std::uint64_t, call_kinds> calls_{};
+  std::vector<std::uint64_t> launches_;  // by kernel
   std::vector<Fault> faults_;
   std::uint64_t fault_count_ = 0;
 };

@@ -32,6 +32,8 @@ struct Work {
   // then (it is left out where they are not). May run any number of times where the work is part of a graph.
   std::function<void()> effect = {};
   KernelId kernel = KernelId::none;  // where set, the name: reports show it, and launches are counted under it
+  bool overwrites = false;  // the effect writes every byte of `writes`, so that fresh memory needs no poison first
+  bool any_device = false;  // memory that another device may use will do, as for copies between devices
 };
 
 // A copy of `rows` rows of `bytes` each; the rows of a side are `pitch` bytes apart (not used where there is one row).
