@@ -10,7 +10,6 @@
 #include "base/options.hpp"
 #include "device/device.hpp"
 #include "memory/allocator.hpp"
-#include "simgpu/machine.hpp"
 
 namespace reprieve::capi {
 
@@ -59,7 +58,6 @@ class Runtime {
 
   const Options options_;
   memory::AddressMap addresses_;
-  std::unique_ptr<simgpu::Machine> machine_;  // of `sim`
   std::unique_ptr<device::Backend> backend_;
   std::mutex opening_;
   std::array<std::unique_ptr<device::Device>, max_devices> devices_;

@@ -67,6 +67,11 @@ REPRIEVE_SIM_API uint64_t reprieve_sim_fault_count(void);
 REPRIEVE_SIM_API size_t reprieve_sim_fault(size_t index, char* text, size_t size);
 REPRIEVE_SIM_API void reprieve_sim_clear_faults(void);
 
+/* For libreprieve.so alone, which loads this library when its option `device` is `sim`: a reprieve::device::Backend, or
+ * null and one line in `error`. Refused where the two libraries are not of one version and one build of Options. */
+REPRIEVE_SIM_API void* reprieve_sim_open_backend(const char* version, const void* options, size_t options_bytes,
+                                                 char* error, size_t error_bytes);
+
 #ifdef __cplusplus
 }
 #endif
