@@ -184,6 +184,7 @@ class Machine {
   // To a graph that exists or is being captured. `node.after` and `node.id` are ignored for `after`.
   Code graph_add(GraphId graph, const std::vector<NodeId>& after, Node node, NodeId& out);
   Code graph_nodes(GraphId graph, std::vector<NodeId>& out);
+  Code graph_node(NodeId node, NodeKind& kind, std::vector<NodeId>& after);  // of a graph that exists
   Code graph_instantiate(GraphId graph, GraphExecId& out);
   Code graph_exec_destroy(GraphExecId exec);
   Code graph_launch(int device, GraphExecId exec, StreamId stream);  // into a capture: its nodes are added

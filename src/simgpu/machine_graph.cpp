@@ -51,6 +51,21 @@ Code Machine::graph_nodes(GraphId id, std::vector<NodeId>& out) {
   return Code::success;
 }
 
+Code Machine::graph_node(NodeId id, NodeKind& kind, std::vector<NodeId>& after) {
+  Turn turn(*this);
+  if (const Code code = turn.begin(); code != Code::success) return code;
+  for (const auto& [number, graph] : graphs_) {
+    const std::uint32_t index = graph->index_of(id);
+    if (index == Graph::none) continue;
+    const Node& node = graph->nodes[index];
+    kind = node.kind;
+    after.clear();
+    for (const std::uint32_t before : node.after) after.push_back(graph->nodes[before].id);
+    return Code::success;
+  }
+  return Code::invalid_value;
+}
+
 Code Machine::graph_instantiate(GraphId id, GraphExecId& out) {
   Turn turn(*this);
   if (const Code code = turn.begin(Call::graph_instantiate); code != Code::success) return code;

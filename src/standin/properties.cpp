@@ -1,6 +1,7 @@
 #include "standin/properties.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 
@@ -167,7 +168,7 @@ constexpr Attribute attributes[] = {
 }  // namespace
 
 std::optional<int> device_attribute(int device, int attribute) {
-  static const int capability = simgpu::process_options().sim_capability;
+  static const auto capability = static_cast<int>(std::lround(simgpu::process_options().sim_capability * 10));
   const PciAddress pci = pci_address(device);
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return capability / 10;
