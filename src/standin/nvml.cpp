@@ -2,6 +2,7 @@
 // is not seen, since each process simulates its own; no process is ever listed. What asks for sensors gets an idle card.
 //
 // No call makes the simulated machine: a program may ask NVML how many devices there are, fork, and use them in the child.
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -224,8 +225,9 @@ EXPORTED int nvmlDeviceGetCudaComputeCapability(const Device* device, int* major
   if (!is_device(device) || major == nullptr || minor == nullptr) return invalid_argument;
   Options options;
   if (!read_options(options)) return driver_not_loaded;
-  *major = static_cast<int>(options.sim_capability / 10);
-  *minor = static_cast<int>(options.sim_capability % 10);
+  const auto tenths = static_cast<int>(std::lround(options.sim_capability * 10));
+  *major = tenths / 10;
+  *minor = tenths % 10;
   return success;
 }
 
