@@ -53,8 +53,9 @@ PROLOGUE = """// Made by stubs.py; the list of symbols is what torch {torch} imp
 #include <cstddef>
 #include <cstdio>
 
+#define EXPORTED extern "C" __attribute__((visibility("default")))
 #define STUB(name, code)                                                                                  \\
-  extern "C" long name() {{                                                                                \\
+  EXPORTED long name() {{                                                                                  \\
     static std::atomic_flag told = ATOMIC_FLAG_INIT;                                                      \\
     if (!told.test_and_set()) std::fputs("reprieve stand-in: " #name " is not implemented\\n", stderr);    \\
     return code;                                                                                          \\
@@ -71,7 +72,8 @@ def defined_symbols(files: list[pathlib.Path]) -> set[str]:
         return set()
     command = ["nm", "--extern-only", "--defined-only", "--format=posix", *map(str, files)]
     rows = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    return {row.split()[0] for row in rows if len(row.split()) > 1}
+    names = {row.split()[0] for row in rows if len(row.split()) > 1}
+    return {name for name in names if re.fullmatch(r"\w+", name) and not name.startswith("_Z")}
 
 
 def cudnn_version(requires: dict[str, str]) -> list[int]:
@@ -87,16 +89,16 @@ def stub(name: str, library: Library, requires: dict[str, str]) -> str:
     said += f"; {library.remedy})" if library.remedy else ")"
     major, minor, patch = cudnn_version(requires)
     if name == "cudnnGetVersion":
-        return f'extern "C" std::size_t {name}() {{ return {major * 10000 + minor * 100 + patch}; }}'
+        return f'EXPORTED std::size_t {name}() {{ return {major * 10000 + minor * 100 + patch}; }}'
     if name == "cudnnGetProperty":
         numbers = f"const int numbers[] = {{{major}, {minor}, {patch}}}"
-        return f'extern "C" int {name}(unsigned which, int* value) {{ {numbers}; return *value = numbers[which % 3], 0; }}'
+        return f'EXPORTED int {name}(unsigned which, int* value) {{ {numbers}; return *value = numbers[which % 3], 0; }}'
     if name == "cudnnGetLastErrorString":
-        return f'extern "C" void {name}(char* text, std::size_t room) {{ std::snprintf(text, room, "%s", "{said}"); }}'
+        return f'EXPORTED void {name}(char* text, std::size_t room) {{ std::snprintf(text, room, "%s", "{said}"); }}'
     if name == "cuptiGetResultString":
-        return f'extern "C" int {name}(int, const char** text) {{ return *text = "{said}", 0; }}'
+        return f'EXPORTED int {name}(int, const char** text) {{ return *text = "{said}", 0; }}'
     if RETURNS_TEXT.fullmatch(name):
-        return f'extern "C" const char* {name}() {{ return "{said}"; }}'
+        return f'EXPORTED const char* {name}() {{ return "{said}"; }}'
     if RELEASES.fullmatch(name) or RETURNS_POINTER.fullmatch(name):
         return f"STUB({name}, 0)"
     return f"STUB({name}, {library.code})"
@@ -115,8 +117,11 @@ def version_script(collected: dict, soname: str, exported: set[str]) -> str:
     versions = set(collected["libraries"].get(soname, {}).values()) - {""} or {soname}
     if len(versions) > 1:
         raise ValueError(f"{soname}: torch wants several symbol versions of it: {', '.join(sorted(versions))}")
+    version = versions.pop()
+    # The linker's language has no such name; nothing links with the one library that has it.
+    version = "" if "-" in version else f"{version} "
     visible = f"global: {'; '.join(sorted(exported))}; " if exported else ""
-    return f"{versions.pop()} {{ {visible}local: *; }};\n"
+    return f"{version}{{ {visible}local: *; }};\n"
 
 
 def write(path: pathlib.Path, text: str) -> None:
@@ -137,8 +142,7 @@ def main() -> int:
     collected = json.loads(arguments.imports.read_text(encoding="utf-8"))
     defined = defined_symbols(arguments.defined)
     write(arguments.source, source(collected, arguments.soname, defined))
-    exported = {name for name in defined if not name.startswith("_Z")}
-    exported |= set(collected["libraries"].get(arguments.soname, {}))
+    exported = defined | set(collected["libraries"].get(arguments.soname, {}))
     write(arguments.version_script, version_script(collected, arguments.soname, exported))
     return 0
 
