@@ -5,8 +5,8 @@
 #pragma GCC visibility push(default)
 #include <cuda.h>
 #include <cudaProfiler.h>
-#include <cuda_runtime_api.h>
 #include <cuda_profiler_api.h>
+#include <cuda_runtime_api.h>
 #pragma GCC visibility pop
 
 // On what the three stand-in libraries share: libreprieve_standin_core.so exports it to libcuda and libcudart.

@@ -14,7 +14,7 @@ struct Entry {
 
 // The header's macros turn a name into that of its newest form, which is the one that exists here.
 #define ENTRY(name, version) \
-  { #name, version, reinterpret_cast<void*>(name) }
+  { #name, version, reinterpret_cast < void*>(name) }
 
 const Entry entries[] = {
     ENTRY(cuCtxEnablePeerAccess, 4000),

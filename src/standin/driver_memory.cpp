@@ -38,14 +38,12 @@ CUresult pointer_attribute(void* out, CUpointer_attribute which, CUdeviceptr poi
   const bool on_host = info.where == simgpu::Location::host;
   const bool by_context = info.kind == PointerKind::plain || info.kind == PointerKind::managed ||
                           info.kind == PointerKind::pinned || info.kind == PointerKind::registered;
-  const bool host_may_use =
-      info.kind == PointerKind::managed || (on_host && info.kind != PointerKind::mapped);
+  const bool host_may_use = info.kind == PointerKind::managed || (on_host && info.kind != PointerKind::mapped);
   switch (which) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: return answer(out, by_context ? primary_context(info.device) : nullptr);
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       return answer(out, static_cast<unsigned>(on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE));
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-      return info.access != 0 ? answer(out, pointer) : CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return info.access != 0 ? answer(out, pointer) : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       return host_may_use ? answer(out, pointer_to(pointer)) : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: return answer(out, static_cast<unsigned long long>(info.id));
@@ -118,9 +116,8 @@ CUresult cuMemFreeHost(void* pointer) {
 
 CUresult cuMemHostRegister(void* pointer, std::size_t bytes, unsigned) {
   if (pointer == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  return in_context([&](simgpu::Machine& gpus, int device) {
-    return gpus.host_register(device, address_of(pointer), bytes);
-  });
+  return in_context(
+      [&](simgpu::Machine& gpus, int device) { return gpus.host_register(device, address_of(pointer), bytes); });
 }
 
 CUresult cuMemHostUnregister(void* pointer) {

@@ -21,7 +21,11 @@ constexpr std::uint32_t fat_binary_wrapper_magic = 0x466243b1;
 bool is_device_code(const void* image) {
   const auto* const bytes = static_cast<const char*>(image);
   std::uint32_t magic = 0;
-  if (std::strncmp(bytes, "\x7f" "ELF", 4) == 0) return true;
+  if (std::strncmp(bytes,
+                   "\x7f"
+                   "ELF",
+                   4) == 0)
+    return true;
   std::memcpy(&magic, bytes, std::strlen(bytes) >= 3 ? sizeof magic : 0);
   if (magic == fat_binary_magic || magic == fat_binary_wrapper_magic) return true;
   return std::strstr(bytes, ".version") != nullptr;

@@ -87,8 +87,7 @@ CUresult cuStreamSynchronize(CUstream stream) {
 }
 
 CUresult cuStreamQuery(CUstream stream) {
-  return on_stream(stream,
-                   [&](simgpu::Machine& gpus, int device) { return gpus.stream_query(device, id_of(stream)); });
+  return on_stream(stream, [&](simgpu::Machine& gpus, int device) { return gpus.stream_query(device, id_of(stream)); });
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
@@ -266,8 +265,7 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
 }
 
 CUresult cuGraphDestroy(CUgraph graph) {
-  return anywhere(
-      [&](simgpu::Machine& gpus) { return gpus.graph_destroy(reinterpret_cast<simgpu::GraphId>(graph)); });
+  return anywhere([&](simgpu::Machine& gpus) { return gpus.graph_destroy(reinterpret_cast<simgpu::GraphId>(graph)); });
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec exec) {

@@ -2,6 +2,9 @@
 
 namespace reprieve::standin {
 
-MakeWork find_effect(std::string_view) { return nullptr; }
+std::unique_ptr<const KernelEffect> find_effect(std::string_view kernel) {
+  if (auto effect = elementwise_effect(kernel)) return effect;
+  return concatenation_effect(kernel);
+}
 
 }  // namespace reprieve::standin

@@ -41,12 +41,9 @@ simgpu::KernelId Kernel::id() {
   return simgpu::KernelId{known};
 }
 
-MakeWork Kernel::effect() {
-  if (!effect_known_.load(std::memory_order_acquire)) {
-    effect_.store(find_effect(name_), std::memory_order_relaxed);
-    effect_known_.store(true, std::memory_order_release);
-  }
-  return effect_.load(std::memory_order_relaxed);
+const KernelEffect* Kernel::effect() {
+  std::call_once(effect_looked_up_, [this] { effect_ = find_effect(name_); });
+  return effect_.get();
 }
 
 void register_kernel(const void* host_function, const char* name) {

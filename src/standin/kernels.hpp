@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <string>
 
 #include "simgpu/machine.hpp"
@@ -22,7 +24,7 @@ class REPRIEVE_STANDIN_CORE Kernel {
   simgpu::KernelId id();
 
   // What the simulation knows of this kernel's work; null where that is nothing. Looked up once.
-  MakeWork effect();
+  const KernelEffect* effect();
 
   // Bytes of shared memory that a launch may ask for beyond what the kernel itself declares.
   std::atomic<int> dynamic_shared_limit{48 << 10};
@@ -31,8 +33,8 @@ class REPRIEVE_STANDIN_CORE Kernel {
  private:
   const std::string name_;
   std::atomic<std::uint32_t> id_{0};
-  std::atomic<bool> effect_known_{false};
-  std::atomic<MakeWork> effect_{nullptr};
+  std::once_flag effect_looked_up_;
+  std::unique_ptr<const KernelEffect> effect_;
 };
 
 // Of a program's <<<>>> kernels, by the address of their host function. A second registration replaces the first.

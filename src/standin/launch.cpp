@@ -78,7 +78,8 @@ CUresult launch(Kernel& kernel, const Launch& launch, void** arguments, int curr
   if (const CUresult result = check(kernel, launch); result != CUDA_SUCCESS) return result;
   simgpu::Work work;
   work.duration_ns = duration_ns(launch);
-  if (const MakeWork effect = kernel.effect(); effect != nullptr && arguments != nullptr) effect(arguments, work);
+  const KernelEffect* const effect = kernel.effect();
+  if (effect != nullptr && arguments != nullptr) effect->describe(arguments, launch.grid.y, work);
   work.kernel = kernel.id();
   return queue(std::move(work), launch.stream, current_device);
 }

@@ -11,7 +11,9 @@ namespace {
 
 bool exists(const simgpu::Machine& gpus, int device) { return device >= 0 && device < gpus.device_count(); }
 
-int attribute(int device, cudaDeviceAttr which) { return device_attribute(device, static_cast<int>(which)).value_or(0); }
+int attribute(int device, cudaDeviceAttr which) {
+  return device_attribute(device, static_cast<int>(which)).value_or(0);
+}
 
 void describe(cudaDeviceProp& out, int device) {
   const auto get = [device](cudaDeviceAttr which) { return attribute(device, which); };

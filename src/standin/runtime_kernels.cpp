@@ -139,7 +139,8 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
   if (config == nullptr) return done(cudaErrorInvalidValue);
   Launch shape{config->gridDim, config->blockDim, config->dynamicSmemBytes, id_of(config->stream)};
   for (unsigned i = 0; i < config->numAttrs; ++i) {
-    if (config->attrs[i].id == cudaLaunchAttributeCooperative) shape.cooperative = config->attrs[i].val.cooperative != 0;
+    if (config->attrs[i].id == cudaLaunchAttributeCooperative)
+      shape.cooperative = config->attrs[i].val.cooperative != 0;
   }
   return launch_kernel(function, shape, arguments);
 }
@@ -188,9 +189,8 @@ cudaError_t cudaGetFuncBySymbol(cudaFunction_t* out, const void* function) {
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function, int threads,
                                                                    std::size_t shared_bytes, unsigned flags) {
   if (blocks == nullptr || flags > cudaOccupancyDisableCachingOverride) return done(cudaErrorInvalidValue);
-  return on_kernel(function, [&](Kernel& kernel) {
-    return error_of(most_active_blocks(kernel, threads, shared_bytes, *blocks));
-  });
+  return on_kernel(
+      function, [&](Kernel& kernel) { return error_of(most_active_blocks(kernel, threads, shared_bytes, *blocks)); });
 }
 
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads,

@@ -143,9 +143,8 @@ cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned flags) {
   constexpr unsigned accepted =
       cudaHostRegisterPortable | cudaHostRegisterMapped | cudaHostRegisterIoMemory | cudaHostRegisterReadOnly;
   if (pointer == nullptr || bytes == 0 || (flags & ~accepted) != 0) return done(cudaErrorInvalidValue);
-  return on_device([&](simgpu::Machine& gpus, int device) {
-    return gpus.host_register(device, address_of(pointer), bytes);
-  });
+  return on_device(
+      [&](simgpu::Machine& gpus, int device) { return gpus.host_register(device, address_of(pointer), bytes); });
 }
 
 cudaError_t cudaHostUnregister(void* pointer) {
