@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 5> log_choices = {"off", "error", "warn",
 // What an option is: the member it sets says its type, min and max its range.
 using Member = std::variant<Amount Options::*, double Options::*, std::uint64_t Options::*, BackendKind Options::*,
                             log::Level Options::*, SimMode Options::*, SimPoison Options::*, std::string Options::*>;
-enum class Unit : std::uint8_t { bytes, fraction, number, count, milliseconds, choice, text };
+enum class Unit : std::uint8_t { bytes, fraction, one_decimal, count, milliseconds, choice, text };
 
 struct Entry {
   std::string_view name;
@@ -67,7 +67,7 @@ const std::array<Entry, 15> table = {{
    "Number of simulated GPUs."},
   {"sim_host_capacity", &Options::sim_host_capacity, Unit::bytes, 0, no_max, {}, "256GiB",
    "Memory of the simulated host for pinned and registered memory and for allocations located in host memory."},
-  {"sim_capability", &Options::sim_capability, Unit::number, 5.0, 12.9, {}, "9.0",
+  {"sim_capability", &Options::sim_capability, Unit::one_decimal, 5.0, 12.9, {}, "9.0",
    "Compute capability that the stand-in CUDA runtime shows."},
   {"sim_mode", &Options::sim_mode, Unit::choice, 0, 0, sim_mode_choices, "auto",
    "When queued work of simulated GPUs runs: `eager`, at once; `lazy`, as virtual time passes, so that a missing wait "
@@ -184,6 +184,8 @@ bool parse_fraction(const Entry& entry, std::string_view text, double& out) {
   if (!parse_number(text, number, rest)) return false;
   const bool percent = rest == "%" && entry.unit == Unit::fraction;
   if (percent) number /= 100;
+  const bool finer = std::abs(number * 10 - std::round(number * 10)) > 1e-9;
+  if (entry.unit == Unit::one_decimal && finer) return false;
   if (!(rest.empty() || percent) || number < entry.min || number > entry.max) return false;
   out = number;
   return true;
@@ -230,7 +232,7 @@ std::string accepted_text(const Entry& entry) {
       return zero + range + (part ? ", or a part of the device such as 0.8 or 80%" : "");
     }
     case Unit::fraction: return fmt::format("a fraction from {} to {}", entry.min, entry.max);
-    case Unit::number: return fmt::format("a number from {:.1f} to {:.1f}", entry.min, entry.max);
+    case Unit::one_decimal: return fmt::format("a number with one decimal from {:.1f} to {:.1f}", entry.min, entry.max);
     case Unit::text: return std::string(entry.choices.front());
     case Unit::count: return fmt::format("a whole number from {} to {}", entry.min, entry.max);
     case Unit::milliseconds:
@@ -244,7 +246,7 @@ std::string_view type_text(const Entry& entry) {
   switch (entry.unit) {
     case Unit::bytes: return std::holds_alternative<Amount Options::*>(entry.member) ? "size or fraction" : "size";
     case Unit::fraction: return "fraction";
-    case Unit::number: return "number";
+    case Unit::one_decimal: return "number";
     case Unit::text: return "text";
     case Unit::count: return "integer";
     case Unit::milliseconds: return "duration";

@@ -13,7 +13,8 @@ void* reprieve_sim_open_backend(const char* version, const void* options, std::s
   std::string reason;
   std::shared_ptr<simgpu::Machine> machine;
   if (std::string_view(version) != reprieve_sim_version() || options_bytes != sizeof(Options)) {
-    reason = fmt::format("libreprieve_simgpu.so is of version {}, libreprieve.so of {}", reprieve_sim_version(), version);
+    reason =
+        fmt::format("libreprieve_simgpu.so is of version {}, libreprieve.so of {}", reprieve_sim_version(), version);
   } else {
     machine = simgpu::process_machine(*static_cast<const Options*>(options), simgpu::User::library, reason);
   }

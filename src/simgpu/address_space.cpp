@@ -19,7 +19,8 @@ bool is_whole_granules(std::uint64_t bytes) { return bytes != 0 && bytes % granu
 
 AddressSpace::AddressSpace(int devices, Poison poison) : poison_(poison) {
   memories_.push_back(std::make_unique<Memory>("simgpu-host", -1));
-  for (int i = 0; i < devices; ++i) memories_.push_back(std::make_unique<Memory>(fmt::format("simgpu-device-{}", i), i));
+  for (int i = 0; i < devices; ++i)
+    memories_.push_back(std::make_unique<Memory>(fmt::format("simgpu-device-{}", i), i));
 }
 
 void AddressSpace::abandon() {

@@ -43,9 +43,9 @@ class AddressSpace {
   Code unmap(const std::vector<std::shared_ptr<Mapping>>& mappings);
 
   // Memory that comes with its addresses, all of it accessible from every device. `kind` is what find() then tells.
-  Code allocate(PointerKind kind, int device, std::uint64_t bytes, std::uint64_t& out);       // plain, managed, pooled
-  Code allocate_host(int device, std::uint64_t bytes, std::uint64_t& out);                    // pinned
-  Code register_host(int device, std::uint64_t base, std::uint64_t bytes);                    // registered
+  Code allocate(PointerKind kind, int device, std::uint64_t bytes, std::uint64_t& out);  // plain, managed, pooled
+  Code allocate_host(int device, std::uint64_t bytes, std::uint64_t& out);               // pinned
+  Code register_host(int device, std::uint64_t base, std::uint64_t bytes);               // registered
   Code import_plain(int device, int file, std::uint64_t offset, std::uint64_t bytes, std::uint64_t asked_bytes,
                     std::uint64_t& out);
   void free(const std::shared_ptr<Mapping>& mapping);  // one of these four

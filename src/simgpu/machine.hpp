@@ -98,7 +98,7 @@ class Machine {
   Code unreserve(std::uint64_t base, std::uint64_t bytes);
   Code create(int device, Location where, std::uint64_t bytes, HandleId& out);
   Code retain(std::uint64_t address, HandleId& out);  // the handle mapped there; to be released once more
-  Code release(HandleId handle);  // its bytes stay in use until its last mapping is gone
+  Code release(HandleId handle);                      // its bytes stay in use until its last mapping is gone
   Code map(std::uint64_t at, std::uint64_t bytes, HandleId handle);
   Code set_access(int device, std::uint64_t at, std::uint64_t bytes);  // whole mappings, no gap
   Code unmap(std::uint64_t at, std::uint64_t bytes);                   // whole mappings, no gap

@@ -152,7 +152,8 @@ Code Machine::capture_info(int device, StreamId stream, CaptureInfo& out) {
   out.status = queue->capture->invalidated ? CaptureStatus::invalidated : CaptureStatus::active;
   out.id = queue->capture->id;
   out.graph = queue->capture->graph_id;
-  for (const std::uint32_t node : queue->capture_after) out.dependencies.push_back(queue->capture->graph->nodes[node].id);
+  for (const std::uint32_t node : queue->capture_after)
+    out.dependencies.push_back(queue->capture->graph->nodes[node].id);
   return Code::success;
 }
 

@@ -37,7 +37,8 @@ void fill_rows(const Fill& fill) {
       continue;
     }
     // The low bytes come first: the platform is x86-64.
-    for (std::uint64_t i = 0; i < fill.bytes; i += fill.element_bytes) std::memcpy(at + i, &fill.value, fill.element_bytes);
+    for (std::uint64_t i = 0; i < fill.bytes; i += fill.element_bytes)
+      std::memcpy(at + i, &fill.value, fill.element_bytes);
   }
 }
 

@@ -21,8 +21,8 @@ Code Machine::graph_create(GraphId& out) {
 Code Machine::graph_destroy(GraphId graph) {
   Turn turn(*this);
   if (const Code code = turn.begin(); code != Code::success) return code;
-  const bool captured = std::any_of(captures_.begin(), captures_.end(),
-                                    [&](const auto& capture) { return capture->graph_id == graph; });
+  const bool captured =
+      std::any_of(captures_.begin(), captures_.end(), [&](const auto& capture) { return capture->graph_id == graph; });
   if (captured) return Code::invalid_value;
   return graphs_.erase(graph) == 1 ? Code::success : Code::invalid_value;
 }

@@ -49,8 +49,8 @@ Code Machine::ipc_export(std::uint64_t address, IpcMemory& out) {
   if (mapping == nullptr || mapping->kind != PointerKind::plain) return Code::invalid_value;
   space_.share(*mapping);
   const Physical& physical = *mapping->physical;
-  const MemoryTicket ticket{memory_magic,   getpid(),      physical.file(),      physical.offset,
-                            mapping->bytes, mapping->asked_bytes, mapping->id};
+  const MemoryTicket ticket{memory_magic,         getpid(),   physical.file(), physical.offset, mapping->bytes,
+                            mapping->asked_bytes, mapping->id};
   out = {};
   std::memcpy(out.bytes, &ticket, sizeof ticket);
   return Code::success;
@@ -89,7 +89,8 @@ Code Machine::ipc_close(std::uint64_t base) {
   if (const Code code = turn.begin(); code != Code::success) return code;
   spend(costs::ipc_ns);
   const auto find = [&] {
-    return std::find_if(imported_.begin(), imported_.end(), [&](const auto& entry) { return entry.second.base == base; });
+    return std::find_if(imported_.begin(), imported_.end(),
+                        [&](const auto& entry) { return entry.second.base == base; });
   };
   if (find() == imported_.end()) return Code::invalid_value;
   if (const Code code = wait_for_all_devices(turn, "the end of an import"); code != Code::success) return code;

@@ -103,8 +103,8 @@ bool Machine::find_pointer(std::uint64_t address, PointerInfo& out) {
   out = {};
   const auto mapping = turn ? space_.find_mapping(address) : nullptr;
   if (mapping == nullptr) return false;
-  PointerInfo info{mapping->kind,        mapping->physical->where, mapping->device, mapping->at,
-                   mapping->asked_bytes, mapping->id,              mapping->access};
+  PointerInfo info{mapping->kind, mapping->physical->where, mapping->device, mapping->at, mapping->asked_bytes,
+                   mapping->id,   mapping->access};
   if (const StreamPool* pool = pool_of(address); pool != nullptr) {
     const auto block = pool->find_used(address);
     if (!block) return false;  // freed

@@ -93,9 +93,8 @@ void Machine::trim_at_synchronization(int device) {
     if (pool->device != device || pool->stats.reserved_bytes <= pool->stats.release_threshold_bytes) continue;
     trim(*pool, pool->stats.release_threshold_bytes);
   }
-  std::erase_if(pools_, [](const auto& entry) {
-    return entry.second->destroyed && entry.second->stats.reserved_bytes == 0;
-  });
+  std::erase_if(pools_,
+                [](const auto& entry) { return entry.second->destroyed && entry.second->stats.reserved_bytes == 0; });
 }
 
 // A segment for the pool; where the device is full, out of what all its pools have free.
@@ -159,8 +158,7 @@ Code Machine::malloc_async(PoolId id, std::uint64_t bytes, StreamId stream, std:
     out = 0;
     return Code::success;
   }
-  return queue->capture != nullptr ? take_for_graph(*pool, bytes, *queue, out)
-                                   : take_pooled(*pool, bytes, *queue, out);
+  return queue->capture != nullptr ? take_for_graph(*pool, bytes, *queue, out) : take_pooled(*pool, bytes, *queue, out);
 }
 
 // Memory of a graph stays the graph's: a free only ends its use.

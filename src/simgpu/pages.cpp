@@ -10,9 +10,7 @@ namespace {
 constexpr std::uint64_t least_alignment = std::uint64_t{2} << 20;
 
 void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)); }
-std::uint64_t number(void* address) {
-  return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(address));
-}
+std::uint64_t number(void* address) { return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(address)); }
 
 }  // namespace
 

@@ -37,7 +37,7 @@ class PlainArea {
     std::uint64_t base = 0;
     std::uint64_t bytes = 0;
     std::uint64_t offset = 0;  // in the backing, of `base`
-    Holes holes;  // addresses
+    Holes holes;               // addresses
   };
   struct Kept {
     Window* window;

@@ -78,16 +78,18 @@ std::shared_ptr<Machine> make(const Options& options, User user, std::string& er
 
 std::shared_ptr<Machine> process_machine(const Options& options, User user, std::string& error) {
   if (forked()) {
-    error = "this process was forked from one that uses simulated GPUs; CUDA does not survive that: start it with spawn";
+    error =
+        "this process was forked from one that uses simulated GPUs; CUDA does not survive that: start it with spawn";
     return nullptr;
   }
   const std::scoped_lock lock(process().mutex);
   if (auto running = process().machine.lock(); running != nullptr) {
     if (!same_machine(options, process().options)) {
-      error = fmt::format("the process has {} simulated GPUs of {} beside {} of host memory; sim_devices, sim_capacity "
-                          "and sim_host_capacity cannot differ from that",
-                          process().options.sim_devices, format_bytes(process().options.sim_capacity),
-                          format_bytes(process().options.sim_host_capacity));
+      error = fmt::format(
+          "the process has {} simulated GPUs of {} beside {} of host memory; sim_devices, sim_capacity "
+          "and sim_host_capacity cannot differ from that",
+          process().options.sim_devices, format_bytes(process().options.sim_capacity),
+          format_bytes(process().options.sim_host_capacity));
       return nullptr;
     }
     // What `auto` means changes with the first stand-in library.

@@ -88,9 +88,10 @@ bool parse_held_streams(std::string_view text, int devices, std::vector<HeldStre
     HeldStream held;
     if (name != "legacy") good = good && parse_number(name, held.number) && held.number != 0;
     if (!good || device >= static_cast<std::uint64_t>(devices)) {
-      error = fmt::format("sim_hold: '{}' is not accepted: legacy or the number of a stream (from 1), behind a device "
-                          "from 0 to {} and a colon where it is not device 0",
-                          part, devices - 1);
+      error = fmt::format(
+          "sim_hold: '{}' is not accepted: legacy or the number of a stream (from 1), behind a device "
+          "from 0 to {} and a colon where it is not device 0",
+          part, devices - 1);
       return false;
     }
     held.device = static_cast<int>(device);

@@ -25,7 +25,10 @@ class GraphTest : public MachineTest {
   }
   void adds(StreamId stream, std::uint64_t place, unsigned char n) {
     EXPECT_EQ(machine.launch(0, stream,
-                             {"add", {{place, 1}}, {{place, 1}}, 1'000,
+                             {"add",
+                              {{place, 1}},
+                              {{place, 1}},
+                              1'000,
                               [place, n] { *bytes_at(place) = static_cast<unsigned char>(*bytes_at(place) + n); }}),
               Code::success);
   }

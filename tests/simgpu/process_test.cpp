@@ -89,7 +89,8 @@ TEST_F(ProcessTest, FailuresAndHeldStreamsComeWithTheOptions) {
 
 TEST_F(ProcessTest, BadListsAreRefusedInOneLine) {
   Options options = small();
-  for (const char* bad : {"creates", "create:after", "create:after=x", "create:code=0", "create:code=1000", "create:n=1"}) {
+  for (const char* bad :
+       {"creates", "create:after", "create:after=x", "create:code=0", "create:code=1000", "create:n=1"}) {
     options.sim_fail = bad;
     EXPECT_EQ(make(options), nullptr) << bad;
     EXPECT_TRUE(error.starts_with("sim_fail: '")) << error;
@@ -98,9 +99,10 @@ TEST_F(ProcessTest, BadListsAreRefusedInOneLine) {
   for (const char* bad : {"0", "2:legacy", "x", "1:", "-1"}) {
     options.sim_hold = bad;
     EXPECT_EQ(make(options), nullptr) << bad;
-    EXPECT_EQ(error, std::string("sim_hold: '") + bad +
-                         "' is not accepted: legacy or the number of a stream (from 1), behind a device from 0 to 1 and "
-                         "a colon where it is not device 0");
+    EXPECT_EQ(error,
+              std::string("sim_hold: '") + bad +
+                  "' is not accepted: legacy or the number of a stream (from 1), behind a device from 0 to 1 and "
+                  "a colon where it is not device 0");
   }
 }
 
@@ -163,8 +165,8 @@ TEST_F(ProcessTest, OnlyTheSameVersionIsServed) {
   const Options options = small();
   char error_text[200] = {};
   EXPECT_EQ(reprieve_sim_open_backend("9.9.9", &options, sizeof options, error_text, sizeof error_text), nullptr);
-  EXPECT_EQ(std::string(error_text), std::string("libreprieve_simgpu.so is of version ") + reprieve_sim_version() +
-                                         ", libreprieve.so of 9.9.9");
+  EXPECT_EQ(std::string(error_text),
+            std::string("libreprieve_simgpu.so is of version ") + reprieve_sim_version() + ", libreprieve.so of 9.9.9");
 }
 
 }  // namespace
