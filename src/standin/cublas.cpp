@@ -77,16 +77,16 @@ EXPORTED int cublasSetWorkspace_v2(BlasHandle* handle, void* /*workspace*/, std:
   return handle == nullptr ? blas_not_initialized : blas_success;
 }
 
-#define SETTING(Name, member)                                     \
-  EXPORTED int cublasSet##Name(BlasHandle* handle, int value) {   \
-    if (handle == nullptr) return blas_not_initialized;           \
-    handle->member = value;                                       \
-    return blas_success;                                          \
-  }                                                               \
-  EXPORTED int cublasGet##Name(BlasHandle* handle, int* out) {    \
-    if (handle == nullptr) return blas_not_initialized;           \
-    *out = handle->member;                                        \
-    return blas_success;                                          \
+#define SETTING(Name, member)                                   \
+  EXPORTED int cublasSet##Name(BlasHandle* handle, int value) { \
+    if (handle == nullptr) return blas_not_initialized;         \
+    handle->member = value;                                     \
+    return blas_success;                                        \
+  }                                                             \
+  EXPORTED int cublasGet##Name(BlasHandle* handle, int* out) {  \
+    if (handle == nullptr) return blas_not_initialized;         \
+    *out = handle->member;                                      \
+    return blas_success;                                        \
   }
 
 SETTING(PointerMode_v2, pointer_mode)
@@ -108,34 +108,34 @@ EXPORTED const char* cublasGetStatusName(int status) {
 EXPORTED const char* cublasGetStatusString(int status) { return cublasGetStatusName(status); }
 
 // gemm, gemmStridedBatched, gemv and trsm of one letter of BLAS.
-#define PRODUCTS_OF(Letter, Scalar, element_bytes)                                                                     \
-  EXPORTED int cublas##Letter##gemm_v2(BlasHandle* handle, int transpose_a, int transpose_b, int m, int n, int k,      \
-                                       const Scalar* /*alpha*/, const Scalar* a, int lda, const Scalar* b, int ldb,    \
-                                       const Scalar* /*beta*/, Scalar* c, int ldc) {                                   \
-    static const KernelId name = kernel_id("cublas" #Letter "gemm_v2");                                                \
-    return product(name, handle, transpose_a, transpose_b, {m, n, k}, {a, 0, 0, lda, element_bytes},                   \
-                   {b, 0, 0, ldb, element_bytes}, {c, 0, 0, ldc, element_bytes});                                      \
-  }                                                                                                                    \
-  EXPORTED int cublas##Letter##gemmStridedBatched(                                                                     \
-      BlasHandle* handle, int transpose_a, int transpose_b, int m, int n, int k, const Scalar* /*alpha*/,              \
-      const Scalar* a, int lda, long long stride_a, const Scalar* b, int ldb, long long stride_b,                      \
-      const Scalar* /*beta*/, Scalar* c, int ldc, long long stride_c, int batch) {                                     \
-    static const KernelId name = kernel_id("cublas" #Letter "gemmStridedBatched");                                     \
-    return product(name, handle, transpose_a, transpose_b, {m, n, k, batch},                                           \
-                   {a, 0, 0, lda, element_bytes, 1, stride_a}, {b, 0, 0, ldb, element_bytes, 1, stride_b},             \
-                   {c, 0, 0, ldc, element_bytes, 1, stride_c});                                                        \
-  }                                                                                                                    \
-  EXPORTED int cublas##Letter##gemv_v2(BlasHandle* handle, int /*transpose*/, int m, int n, const Scalar* /*alpha*/,   \
-                                       const Scalar* /*a*/, int /*lda*/, const Scalar* /*x*/, int /*incx*/,            \
-                                       const Scalar* /*beta*/, Scalar* /*y*/, int /*incy*/) {                          \
-    static const KernelId name = kernel_id("cublas" #Letter "gemv_v2");                                                \
-    return operation(name, handle, 2.0 * m * n);                                                                       \
-  }                                                                                                                    \
-  EXPORTED int cublas##Letter##trsm_v2(BlasHandle* handle, int side, int /*uplo*/, int /*transpose*/, int /*diagonal*/,\
-                                       int m, int n, const Scalar* /*alpha*/, const Scalar* /*a*/, int /*lda*/,        \
-                                       Scalar* /*b*/, int /*ldb*/) {                                                   \
-    static const KernelId name = kernel_id("cublas" #Letter "trsm_v2");                                                \
-    return operation(name, handle, 1.0 * m * n * (side == 0 ? m : n));                                                 \
+#define PRODUCTS_OF(Letter, Scalar, element_bytes)                                                                   \
+  EXPORTED int cublas##Letter##gemm_v2(BlasHandle* handle, int transpose_a, int transpose_b, int m, int n, int k,    \
+                                       const Scalar* /*alpha*/, const Scalar* a, int lda, const Scalar* b, int ldb,  \
+                                       const Scalar* /*beta*/, Scalar* c, int ldc) {                                 \
+    static const KernelId name = kernel_id("cublas" #Letter "gemm_v2");                                              \
+    return product(name, handle, transpose_a, transpose_b, {m, n, k}, {a, 0, 0, lda, element_bytes},                 \
+                   {b, 0, 0, ldb, element_bytes}, {c, 0, 0, ldc, element_bytes});                                    \
+  }                                                                                                                  \
+  EXPORTED int cublas##Letter##gemmStridedBatched(                                                                   \
+      BlasHandle* handle, int transpose_a, int transpose_b, int m, int n, int k, const Scalar* /*alpha*/,            \
+      const Scalar* a, int lda, long long stride_a, const Scalar* b, int ldb, long long stride_b,                    \
+      const Scalar* /*beta*/, Scalar* c, int ldc, long long stride_c, int batch) {                                   \
+    static const KernelId name = kernel_id("cublas" #Letter "gemmStridedBatched");                                   \
+    return product(name, handle, transpose_a, transpose_b, {m, n, k, batch},                                         \
+                   {a, 0, 0, lda, element_bytes, 1, stride_a}, {b, 0, 0, ldb, element_bytes, 1, stride_b},           \
+                   {c, 0, 0, ldc, element_bytes, 1, stride_c});                                                      \
+  }                                                                                                                  \
+  EXPORTED int cublas##Letter##gemv_v2(BlasHandle* handle, int /*transpose*/, int m, int n, const Scalar* /*alpha*/, \
+                                       const Scalar* /*a*/, int /*lda*/, const Scalar* /*x*/, int /*incx*/,          \
+                                       const Scalar* /*beta*/, Scalar* /*y*/, int /*incy*/) {                        \
+    static const KernelId name = kernel_id("cublas" #Letter "gemv_v2");                                              \
+    return operation(name, handle, 2.0 * m * n);                                                                     \
+  }                                                                                                                  \
+  EXPORTED int cublas##Letter##trsm_v2(BlasHandle* handle, int side, int /*uplo*/, int /*transpose*/,                \
+                                       int /*diagonal*/, int m, int n, const Scalar* /*alpha*/, const Scalar* /*a*/, \
+                                       int /*lda*/, Scalar* /*b*/, int /*ldb*/) {                                    \
+    static const KernelId name = kernel_id("cublas" #Letter "trsm_v2");                                              \
+    return operation(name, handle, 1.0 * m * n * (side == 0 ? m : n));                                               \
   }
 
 PRODUCTS_OF(S, float, 4)
@@ -143,11 +143,11 @@ PRODUCTS_OF(D, double, 8)
 PRODUCTS_OF(C, ComplexFloat, 8)
 PRODUCTS_OF(Z, ComplexDouble, 16)
 
-#define DOT_OF(Name, Scalar)                                                                                \
+#define DOT_OF(Name, Scalar)                                                                                   \
   EXPORTED int cublas##Name(BlasHandle* handle, int n, const Scalar* /*x*/, int /*incx*/, const Scalar* /*y*/, \
-                            int /*incy*/, Scalar* /*result*/) {                                             \
-    static const KernelId name = kernel_id("cublas" #Name);                                                 \
-    return operation(name, handle, 2.0 * n);                                                                \
+                            int /*incy*/, Scalar* /*result*/) {                                                \
+    static const KernelId name = kernel_id("cublas" #Name);                                                    \
+    return operation(name, handle, 2.0 * n);                                                                   \
   }
 
 DOT_OF(Sdot_v2, float)

@@ -35,7 +35,8 @@ std::uint64_t bytes_of_type(int type) {
 
 int refuse(const char* what) {
   static std::atomic_flag told = ATOMIC_FLAG_INIT;
-  if (!told.test_and_set()) std::fprintf(stderr, "reprieve stand-in: %s; its NCCL has communicators of one rank only\n", what);
+  if (!told.test_and_set())
+    std::fprintf(stderr, "reprieve stand-in: %s; its NCCL has communicators of one rank only\n", what);
   return invalid_usage;
 }
 
@@ -83,7 +84,9 @@ EXPORTED int ncclGetUniqueId(UniqueId* out) {
   std::memcpy(out->bytes, "stand-in", 8);
   return success;
 }
-EXPORTED int ncclCommInitRank(Communicator** out, int ranks, UniqueId /*id*/, int rank) { return make(out, ranks, rank); }
+EXPORTED int ncclCommInitRank(Communicator** out, int ranks, UniqueId /*id*/, int rank) {
+  return make(out, ranks, rank);
+}
 EXPORTED int ncclCommInitRankConfig(Communicator** out, int ranks, UniqueId /*id*/, int rank, void* /*config*/) {
   return make(out, ranks, rank);
 }

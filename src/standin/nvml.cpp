@@ -2,13 +2,13 @@
 // is not seen, since each process simulates its own; no process is ever listed. What asks for sensors gets an idle card.
 //
 // No call makes the simulated machine: a program may ask NVML how many devices there are, fork, and use them in the child.
+#include <unistd.h>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <string>
 #include <string_view>
-#include <unistd.h>
 #include <vector>
 
 #include "base/options.hpp"
@@ -191,7 +191,8 @@ EXPORTED int nvmlDeviceGetHandleByPciBusId_v2(const char* wanted, Device** out) 
   if (out == nullptr || wanted == nullptr) return invalid_argument;
   for (unsigned index = 0; index < device_count(); ++index) {
     // With the domain in four digits, as CUDA writes it, or in eight.
-    if (strcasecmp(bus_id(index, 4).c_str(), wanted) != 0 && strcasecmp(bus_id(index, 8).c_str(), wanted) != 0) continue;
+    if (strcasecmp(bus_id(index, 4).c_str(), wanted) != 0 && strcasecmp(bus_id(index, 8).c_str(), wanted) != 0)
+      continue;
     *out = handle_of(index);
     return success;
   }

@@ -1,7 +1,7 @@
 #include "standin/products.hpp"
 
-#include <algorithm>
 #include <library_types.h>
+#include <algorithm>
 #include <utility>
 
 #include "standin/context.hpp"
@@ -17,7 +17,8 @@ constexpr double shortest_ns = 2'000;
 std::uint64_t bytes_of(const Matrix& matrix) {
   if (matrix.rows <= 0 || matrix.columns <= 0) return 0;
   const std::int64_t one = matrix.leading * (matrix.columns - 1) + matrix.rows;
-  const std::int64_t all = std::max<std::int64_t>(matrix.stride, 0) * (std::max<std::int64_t>(matrix.batch, 1) - 1) + one;
+  const std::int64_t all =
+      std::max<std::int64_t>(matrix.stride, 0) * (std::max<std::int64_t>(matrix.batch, 1) - 1) + one;
   return static_cast<std::uint64_t>(all) * matrix.element_bytes;
 }
 
