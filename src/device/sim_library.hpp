@@ -11,8 +11,8 @@
 namespace reprieve::device {
 
 // Takes the library that the process has already (the stand-in CUDA libraries bring it), else the one beside this one.
-// not_supported, and one line in `reason`, where it is missing or of another version; invalid_argument where the
-// options are refused.
+// not_supported, and one line in `reason`, where it is missing or no such library; invalid_argument where it refuses this
+// one's version or the options.
 Status open_sim(const Options& options, std::unique_ptr<Backend>& out, std::string& reason);
 
 }  // namespace reprieve::device
