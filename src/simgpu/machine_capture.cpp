@@ -85,7 +85,7 @@ Code Machine::begin_capture(int device, StreamId stream, CaptureMode mode) {
   Queue* queue = find_queue(device, stream);
   if (queue == nullptr) return Code::invalid_handle;
   if (queue->role == Role::legacy) return Code::capture_unsupported;
-  if (queue->capture != nullptr) return Code::invalid_value;
+  if (queue->capture != nullptr) return Code::illegal_state;
   auto capture = std::make_shared<Capture>();
   capture->mode = mode;
   capture->thread = this_thread_number();
@@ -113,11 +113,10 @@ Code Machine::end_capture(int device, StreamId stream, GraphId& out) {
   const Queue* queue = find_queue(device, stream);
   if (queue == nullptr) return Code::invalid_handle;
   const std::shared_ptr<Capture> capture = queue->capture;
-  if (capture == nullptr) return Code::invalid_value;
+  if (capture == nullptr) return Code::illegal_state;
   if (capture->stream != queue->stream) return Code::capture_unmatched;
-  if (capture->mode != CaptureMode::relaxed && capture->thread != this_thread_number()) {
-    return Code::capture_wrong_thread;
-  }
+  // From the wrong thread the capture is over all the same.
+  const bool wrong_thread = capture->mode != CaptureMode::relaxed && capture->thread != this_thread_number();
   const std::vector<bool> joined = capture->graph->before(queue->capture_after);
   bool unjoined = false;
   for (const auto& other : timeline_.queues()) {
@@ -128,8 +127,9 @@ Code Machine::end_capture(int device, StreamId stream, GraphId& out) {
   }
   capture->ended = true;
   std::erase(captures_, capture);
-  if (capture->invalidated || unjoined) {
+  if (wrong_thread || capture->invalidated || unjoined) {
     graphs_.erase(capture->graph_id);
+    if (wrong_thread) return Code::capture_wrong_thread;
     return capture->invalidated ? Code::capture_invalidated : Code::capture_unjoined;
   }
   out = capture->graph_id;

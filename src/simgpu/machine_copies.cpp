@@ -90,12 +90,10 @@ Code Machine::copy(int device, const Transfer& given, StreamId stream, CopyCall 
     transfer.bytes *= transfer.rows;
     transfer.rows = 1;
   }
-  if (call == CopyCall::synchronous) {
-    if (queue->capture != nullptr) {
-      queue->capture->invalidated = true;
-      return Code::capture_unsupported;
-    }
-    if (const Code code = check_unsafe_call(); code != Code::success) return code;
+  // Legal while another stream captures, though it may wait.
+  if (call == CopyCall::synchronous && queue->capture != nullptr) {
+    queue->capture->invalidated = true;
+    return Code::capture_unsupported;
   }
   if (const Code code = admit(*queue); code != Code::success) return code;
 

@@ -72,6 +72,7 @@ Code Machine::graph_instantiate(GraphId id, GraphExecId& out) {
   spend(costs::launch_ns);
   const std::shared_ptr<Graph> graph = find_graph(id);
   if (graph == nullptr) return Code::invalid_value;
+  if (const Code code = check_unsafe_call(); code != Code::success) return code;
   auto exec = std::make_shared<Graph>(*graph);
   exec->assign_lanes();
   out = next_number();

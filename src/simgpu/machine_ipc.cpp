@@ -154,7 +154,7 @@ Code Machine::event_export(EventId event, IpcEvent& out) {
   if (const Code code = turn.begin(Call::ipc_export); code != Code::success) return code;
   const Event* found = find_event(event);
   if (found == nullptr) return Code::invalid_handle;
-  if (!found->flags.interprocess) return Code::invalid_value;
+  if (!found->flags.interprocess) return Code::invalid_handle;
   const EventTicket ticket{event_magic, getpid()};
   out = {};
   std::memcpy(out.bytes, &ticket, sizeof ticket);

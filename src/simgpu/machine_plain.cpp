@@ -21,8 +21,8 @@ Code Machine::malloc(int device, std::uint64_t bytes, std::uint64_t& out, bool m
 Code Machine::free(std::uint64_t address) {
   Turn turn(*this);
   if (const Code code = turn.begin(Call::free); code != Code::success) return code;
-  if (address == 0) return Code::success;
   if (const Code code = check_unsafe_call(); code != Code::success) return code;
+  if (address == 0) return Code::success;
   return free_waiting(turn, address);
 }
 

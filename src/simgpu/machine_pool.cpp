@@ -76,6 +76,7 @@ Code Machine::pool_trim(PoolId id, std::uint64_t keep_bytes) {
   if (const Code code = turn.begin(); code != Code::success) return code;
   StreamPool* pool = find_pool(id);
   if (pool == nullptr) return Code::invalid_value;
+  if (const Code code = check_unsafe_call(); code != Code::success) return code;
   trim(*pool, keep_bytes);
   return Code::success;
 }
@@ -153,6 +154,9 @@ Code Machine::malloc_async(PoolId id, std::uint64_t bytes, StreamId stream, std:
   if (pool == nullptr) return Code::invalid_value;
   Queue* queue = find_queue(pool->device, stream);
   if (queue == nullptr) return Code::invalid_handle;
+  if (queue->capture == nullptr) {
+    if (const Code code = check_unsafe_call(); code != Code::success) return code;
+  }
   if (const Code code = admit(*queue); code != Code::success) return code;
   if (bytes == 0) {
     out = 0;

@@ -52,12 +52,16 @@ Code Machine::stream_wait(int device, StreamId stream, EventId event, bool exter
   const std::shared_ptr<Record> record = found->record;
   if (record == nullptr) return Code::success;
   if (record->capture != nullptr) {
-    if (record->capture->ended) return Code::captured_event;
+    if (record->capture->ended) return Code::invalid_value;
     if (queue->role == Role::legacy) {
       record->capture->invalidated = true;
       return Code::capture_implicit;
     }
-    if (queue->capture != nullptr && queue->capture != record->capture) return Code::capture_isolation;
+    if (queue->capture != nullptr && queue->capture != record->capture) {
+      queue->capture->invalidated = true;
+      record->capture->invalidated = true;
+      return Code::capture_merge;
+    }
     if (queue->capture == nullptr) {
       queue->capture = record->capture;  // the stream joins the capture
       queue->capture_after.clear();
@@ -125,6 +129,7 @@ Code Machine::event_record(int device, EventId event, StreamId stream, bool exte
   Event* found = find_event(event);
   if (queue == nullptr || found == nullptr || found->device != device) return Code::invalid_handle;
   if (const Code code = admit(*queue); code != Code::success) return code;
+  if (queue->capture == nullptr && external) return Code::illegal_state;
   if (queue->capture != nullptr && external) {
     Node node;
     node.kind = NodeKind::event_record;
@@ -176,6 +181,7 @@ Code Machine::event_record_all(int device, EventId event) {
 // Whether the event may be queried at all.
 Code Machine::record_state(const Event& event) const {
   if (event.record == nullptr || event.record->capture == nullptr) return Code::success;
+  if (event.record->capture->ended) return Code::invalid_value;
   event.record->capture->invalidated = true;
   return Code::captured_event;
 }

@@ -39,7 +39,7 @@ std::optional<StreamPool::Block> StreamPool::take(std::uint64_t bytes, const Que
     taken.bytes = whole;
   }
   used_.emplace(taken.address, Used{taken.bytes, bytes, next_number()});
-  stats.used_bytes += taken.bytes;
+  stats.used_bytes += bytes;
   stats.used_high_bytes = std::max(stats.used_high_bytes, stats.used_bytes);
   return taken;
 }
@@ -72,8 +72,8 @@ StreamPool::Free::iterator StreamPool::merge(Free::iterator left, Free::iterator
 void StreamPool::give_back(std::uint64_t address, Fence fence) {
   const auto used = used_.find(address);
   const std::uint64_t bytes = used->second.bytes;
+  stats.used_bytes -= used->second.asked_bytes;
   used_.erase(used);
-  stats.used_bytes -= bytes;
   auto at = free_.emplace(address, Block{address, bytes, std::move(fence), 0}).first;
   if (at != free_.begin()) at = merge(std::prev(at), at);
   if (const auto next = std::next(at); next != free_.end()) merge(at, next);

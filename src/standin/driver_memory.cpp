@@ -1,7 +1,8 @@
 // Memory of the driver's interface that is not mapped by handles, copies, fills, and what a pointer is.
-#include "standin/driver.hpp"
-
 #include <cstring>
+
+#include "standin/driver.hpp"
+#include "standin/pointers.hpp"
 
 namespace reprieve::standin {
 namespace {
@@ -14,7 +15,7 @@ using simgpu::PointerKind;
 CUresult copy(std::uint64_t to, std::uint64_t from, std::size_t bytes, CUstream stream, CopyCall call) {
   return on_stream(stream, [&](simgpu::Machine& gpus, int device) {
     if (bytes == 0) return Code::success;
-    if (to == 0 || from == 0) return Code::invalid_value;
+    if (to == 0 || from == 0 || !fits(gpus, to, bytes) || !fits(gpus, from, bytes)) return Code::invalid_value;
     return gpus.copy(device, simgpu::Transfer{to, from, bytes}, id_of(stream), call);
   });
 }
@@ -23,7 +24,7 @@ CUresult fill(CUdeviceptr to, std::uint32_t value, std::uint32_t element_bytes, 
   return on_stream(stream, [&](simgpu::Machine& gpus, int device) {
     if (count == 0) return Code::success;
     PointerInfo info;
-    if (to % element_bytes != 0 || !gpus.find_pointer(to, info)) return Code::invalid_value;
+    if (to % element_bytes != 0 || !find_memory(gpus, to, count * element_bytes, info)) return Code::invalid_value;
     return gpus.fill(device, simgpu::Fill{to, value, element_bytes, count * element_bytes, 0, 1}, id_of(stream));
   });
 }
@@ -152,7 +153,7 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
 CUresult cuMemGetAddressRange(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr pointer) {
   return anywhere([&](simgpu::Machine& gpus) {
     PointerInfo info;
-    if (!gpus.find_pointer(pointer, info) || info.access == 0) return CUDA_ERROR_NOT_FOUND;
+    if (!find_memory(gpus, pointer, 1, info) || info.access == 0) return CUDA_ERROR_NOT_FOUND;
     if (base != nullptr) *base = info.base;
     if (bytes != nullptr) *bytes = info.bytes;
     return CUDA_SUCCESS;
@@ -163,7 +164,7 @@ CUresult cuPointerGetAttribute(void* out, CUpointer_attribute which, CUdeviceptr
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return anywhere([&](simgpu::Machine& gpus) {
     PointerInfo info;
-    if (!gpus.find_pointer(pointer, info)) return CUDA_ERROR_INVALID_VALUE;
+    if (!find_memory(gpus, pointer, 1, info)) return CUDA_ERROR_INVALID_VALUE;
     return pointer_attribute(out, which, pointer, info);
   });
 }

@@ -1,4 +1,5 @@
 // Device and host memory, copies and fills.
+#include "standin/pointers.hpp"
 #include "standin/runtime.hpp"
 #include "standin/variables.hpp"
 
@@ -13,7 +14,12 @@ using simgpu::Transfer;
 
 bool known(simgpu::Machine& gpus, std::uint64_t address) {
   PointerInfo info;
-  return gpus.find_pointer(address, info);
+  return find_memory(gpus, address, 1, info);
+}
+
+// From the first to the last byte of a side.
+std::uint64_t extent(const Transfer& transfer, std::uint64_t pitch) {
+  return (transfer.rows - 1) * pitch + transfer.bytes;
 }
 
 // The direction that a caller names must fit the two sides; host memory that the device may use fits both ways.
@@ -23,7 +29,9 @@ cudaError_t check_direction(simgpu::Machine& gpus, const Transfer& transfer, cud
   const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
   if (to_device && !known(gpus, transfer.to)) return cudaErrorInvalidValue;
   if (from_device && !known(gpus, transfer.from)) return cudaErrorInvalidValue;
-  return cudaSuccess;
+  const bool both_fit = fits(gpus, transfer.to, extent(transfer, transfer.to_pitch)) &&
+                        fits(gpus, transfer.from, extent(transfer, transfer.from_pitch));
+  return both_fit ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 cudaError_t copy(const Transfer& transfer, cudaMemcpyKind kind, cudaStream_t stream, CopyCall call) {
@@ -45,7 +53,7 @@ cudaError_t fill(const simgpu::Fill& fill, cudaStream_t stream, bool wait) {
   return on_device([&](simgpu::Machine& gpus, int device) {
     if (fill.bytes == 0 || fill.rows == 0) return cudaSuccess;
     PointerInfo info;
-    if (!gpus.find_pointer(fill.to, info)) return cudaErrorInvalidValue;
+    if (!find_memory(gpus, fill.to, (fill.rows - 1) * fill.pitch + fill.bytes, info)) return cudaErrorInvalidValue;
     const int on = device_for(gpus, stream, device);
     if (const Code code = gpus.fill(on, fill, id_of(stream)); code != Code::success) return error_of(code);
     // cudaMemset returns before the fill has run, except where the memory is the host's.
@@ -191,7 +199,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* out, const void* poi
     out->device = cudaInvalidDeviceId;
     out->hostPointer = const_cast<void*>(pointer);
     PointerInfo info;
-    if (!gpus.find_pointer(address_of(pointer), info)) return cudaSuccess;
+    if (!find_memory(gpus, address_of(pointer), 1, info)) return cudaSuccess;
     const bool on_host = info.where == simgpu::Location::host;
     out->type = info.kind == PointerKind::managed ? cudaMemoryTypeManaged
                 : on_host                         ? cudaMemoryTypeHost
