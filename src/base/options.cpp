@@ -16,12 +16,19 @@ namespace {
 using Choices = std::span<const std::string_view>;
 
 constexpr std::array<std::string_view, 2> device_choices = {"cuda", "sim"};
+constexpr std::array<std::string_view, 3> sim_mode_choices = {"auto", "eager", "lazy"};
+constexpr std::array<std::string_view, 3> sim_poison_choices = {"auto", "on", "off"};
+// Of a text, what is accepted.
+constexpr std::array<std::string_view, 1> sim_fail_syntax = {
+    "none, or CALL:after=N,times=N,code=N with a ; between several, such as create:after=3,times=1,code=2"};
+constexpr std::array<std::string_view, 1> sim_hold_syntax = {
+    "none, or legacy and numbers of streams with a comma between, such as legacy,2 or, on device 1, 1:2"};
 constexpr std::array<std::string_view, 5> log_choices = {"off", "error", "warn", "info", "debug"};
 
 // What an option is: the member it sets says its type, min and max its range.
 using Member = std::variant<Amount Options::*, double Options::*, std::uint64_t Options::*, BackendKind Options::*,
-                            log::Level Options::*>;
-enum class Unit : std::uint8_t { bytes, fraction, count, milliseconds, choice };
+                            log::Level Options::*, SimMode Options::*, SimPoison Options::*, std::string Options::*>;
+enum class Unit : std::uint8_t { bytes, fraction, one_decimal, count, milliseconds, choice, text };
 
 struct Entry {
   std::string_view name;
@@ -36,7 +43,7 @@ struct Entry {
 constexpr double no_max = 9.2e18;
 
 // clang-format off
-const std::array<Entry, 9> table = {{
+const std::array<Entry, 15> table = {{
   {"device", &Options::device, Unit::choice, 0, 0, device_choices, "cuda",
    "The driver underneath: `cuda`, or `sim`, the simulated GPU."},
   {"limit", &Options::limit, Unit::bytes, 32.0 * MiB, no_max, {}, "0",
@@ -58,6 +65,20 @@ const std::array<Entry, 9> table = {{
    "Memory of each simulated GPU; rounded down to 2 MiB."},
   {"sim_devices", &Options::sim_devices, Unit::count, 1, 64, {}, "1",
    "Number of simulated GPUs."},
+  {"sim_host_capacity", &Options::sim_host_capacity, Unit::bytes, 0, no_max, {}, "256GiB",
+   "Memory of the simulated host for pinned and registered memory and for allocations located in host memory."},
+  {"sim_capability", &Options::sim_capability, Unit::one_decimal, 5.0, 12.9, {}, "9.0",
+   "Compute capability that the stand-in CUDA runtime shows."},
+  {"sim_mode", &Options::sim_mode, Unit::choice, 0, 0, sim_mode_choices, "auto",
+   "When queued work of simulated GPUs runs: `eager`, at once; `lazy`, as virtual time passes, so that a missing wait "
+   "always shows. `auto`: eager under the stand-in CUDA runtime, else lazy."},
+  {"sim_poison", &Options::sim_poison, Unit::choice, 0, 0, sim_poison_choices, "auto",
+   "Whether fresh simulated memory reads 0xa5 instead of 0. `auto`: on under the stand-in CUDA runtime, else off."},
+  {"sim_fail", &Options::sim_fail, Unit::text, 0, 0, sim_fail_syntax, "none",
+   "Calls of the simulated driver that fail: after `after` calls of the kind (0) the next `times` (1) give `code` (2, out "
+   "of memory)."},
+  {"sim_hold", &Options::sim_hold, Unit::text, 0, 0, sim_hold_syntax, "none",
+   "Streams of simulated GPUs on which nothing runs: the legacy default stream, or the N-th that is created (from 1)."},
 }};
 // clang-format on
 
@@ -161,8 +182,11 @@ bool parse_fraction(const Entry& entry, std::string_view text, double& out) {
   double number = 0;
   std::string_view rest;
   if (!parse_number(text, number, rest)) return false;
-  if (rest == "%") number /= 100;
-  if (!(rest.empty() || rest == "%") || number < entry.min || number > entry.max) return false;
+  const bool percent = rest == "%" && entry.unit == Unit::fraction;
+  if (percent) number /= 100;
+  const bool finer = std::abs(number * 10 - std::round(number * 10)) > 1e-9;
+  if (entry.unit == Unit::one_decimal && finer) return false;
+  if (!(rest.empty() || percent) || number < entry.min || number > entry.max) return false;
   out = number;
   return true;
 }
@@ -182,6 +206,9 @@ bool parse_into(const Entry& entry, std::string_view text, Options& options) {
       return parse_amount(entry, text, target);
     } else if constexpr (std::is_same_v<Target, double>) {
       return parse_fraction(entry, text, target);
+    } else if constexpr (std::is_same_v<Target, std::string>) {
+      target = trimmed(text);
+      return true;
     } else if constexpr (std::is_same_v<Target, std::uint64_t>) {
       return parse_integer(entry, text, target);
     } else {
@@ -205,6 +232,8 @@ std::string accepted_text(const Entry& entry) {
       return zero + range + (part ? ", or a part of the device such as 0.8 or 80%" : "");
     }
     case Unit::fraction: return fmt::format("a fraction from {} to {}", entry.min, entry.max);
+    case Unit::one_decimal: return fmt::format("a number with one decimal from {:.1f} to {:.1f}", entry.min, entry.max);
+    case Unit::text: return std::string(entry.choices.front());
     case Unit::count: return fmt::format("a whole number from {} to {}", entry.min, entry.max);
     case Unit::milliseconds:
       return fmt::format("milliseconds such as 500, 500ms or 10s, from {} to {}", entry.min, entry.max);
@@ -217,6 +246,8 @@ std::string_view type_text(const Entry& entry) {
   switch (entry.unit) {
     case Unit::bytes: return std::holds_alternative<Amount Options::*>(entry.member) ? "size or fraction" : "size";
     case Unit::fraction: return "fraction";
+    case Unit::one_decimal: return "number";
+    case Unit::text: return "text";
     case Unit::count: return "integer";
     case Unit::milliseconds: return "duration";
     case Unit::choice: return "choice";

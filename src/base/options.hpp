@@ -29,6 +29,10 @@ struct Amount {
 
 enum class BackendKind : std::uint8_t { cuda, sim };
 
+// `automatic`: eager and on under the stand-in CUDA runtime, else lazy and off.
+enum class SimMode : std::uint8_t { automatic, eager, lazy };
+enum class SimPoison : std::uint8_t { automatic, on, off };
+
 struct Options {
   BackendKind device{};
   Amount limit;
@@ -39,6 +43,12 @@ struct Options {
   log::Level log{};
   std::uint64_t sim_capacity = 0;
   std::uint64_t sim_devices = 0;
+  std::uint64_t sim_host_capacity = 0;
+  double sim_capability = 0;  // compute capability, as in 9.0
+  SimMode sim_mode{};
+  SimPoison sim_poison{};
+  std::string sim_fail;  // src/simgpu/settings.hpp has the syntax of these two
+  std::string sim_hold;
 };
 
 struct OptionText {

@@ -10,7 +10,7 @@
 
 #include "capi/other_copy.hpp"
 #include "device/cuda.hpp"
-#include "device/sim.hpp"
+#include "device/sim_library.hpp"
 
 namespace reprieve::capi {
 namespace {
@@ -113,12 +113,7 @@ Runtime* Runtime::start(Status& status, std::string& reason) {
 
 Status Runtime::open_backend(std::string& reason) {
   if (options_.device == BackendKind::cuda) return device::open_cuda(backend_, reason);
-  simgpu::Config config;
-  config.devices = static_cast<int>(options_.sim_devices);
-  config.device_bytes = memory::round_down(options_.sim_capacity, memory::page_bytes);
-  machine_ = std::make_unique<simgpu::Machine>(config);
-  backend_ = std::make_unique<device::SimBackend>(*machine_);
-  return success();
+  return device::open_sim(options_, backend_, reason);
 }
 
 memory::Allocator* Runtime::open_device(int device, Status& status, std::string& reason) {

@@ -11,7 +11,6 @@
 #include "device/device.hpp"
 #include "memory/allocator.hpp"
 #include "reprieve/reprieve.h"
-#include "simgpu/machine.hpp"
 
 namespace reprieve::capi {
 
@@ -62,7 +61,6 @@ class Runtime {
 
   const Options options_;
   memory::AddressMap addresses_;
-  std::unique_ptr<simgpu::Machine> machine_;  // of `sim`
   std::unique_ptr<device::Backend> backend_;
   std::mutex opening_;
   std::array<std::unique_ptr<device::Device>, max_devices> devices_;

@@ -15,6 +15,8 @@ set(reprieve_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/reprieve)
 install(TARGETS reprieve EXPORT reprieveTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT reprieve ${reprieve_namelink}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# Loaded by libreprieve.so from its own folder when a simulated device is asked for.
+install(TARGETS reprieve_simgpu LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT reprieve)
 if(TARGET reprieve_replay_library)
   install(TARGETS reprieve_replay_library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT reprieve)
 endif()

@@ -23,12 +23,21 @@ if(REPRIEVE_LTO)
   endif()
 endif()
 
-# A shared library shows the functions that start with one of the prefixes, and nothing else. The version script hides
+# A shared library shows the functions that start with one of the prefixes, those of the C++ namespaces behind
+# NAMESPACES, and nothing else. The version script hides
 # what visibility cannot: templates of std:: and fmt that the compiler exports as weak symbols.
 function(reprieve_export_only target)
-  list(JOIN ARGN "*; " patterns)
+  cmake_parse_arguments(arg "" "" "NAMESPACES" ${ARGN})
+  list(JOIN arg_UNPARSED_ARGUMENTS "*; " patterns)
   set(script ${CMAKE_CURRENT_BINARY_DIR}/${target}.map)
-  file(CONFIGURE OUTPUT ${script} CONTENT "{ global: ${patterns}*; local: *; };\n")
+  set(names "")
+  foreach(namespace ${arg_NAMESPACES})
+    string(APPEND names "${namespace}::*; ")
+  endforeach()
+  if(names)
+    set(names "extern \"C++\" { ${names}}; ")
+  endif()
+  file(CONFIGURE OUTPUT ${script} CONTENT "{ global: ${patterns}*; ${names}local: *; };\n")
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${script})
   target_link_options(${target} PRIVATE LINKER:--version-script=${script} LINKER:--as-needed)
   if(NOT (REPRIEVE_SANITIZE AND CMAKE_CXX_COMPILER_ID MATCHES "Clang"))

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <iterator>
+#include "simgpu/range_lock.hpp"
 
 namespace reprieve::simgpu {
 namespace {
@@ -15,67 +15,59 @@ constexpr std::uint64_t placement = std::uint64_t{2} << 20;
 
 }  // namespace
 
-Backing::Backing(const char* name) : file_(memfd_create(name, MFD_CLOEXEC)) {
+Backing::Backing(const std::string& name) : file_(memfd_create(name.c_str(), MFD_CLOEXEC)) {
   if (file_ >= 0 && ftruncate(file_, static_cast<off_t>(file_bytes)) != 0) {
     close(file_);
     file_ = -1;
   }
-  free_.emplace(0, file_bytes);
+  free_.add(0, file_bytes);
 }
 
 Backing::~Backing() {
   if (file_ >= 0) close(file_);
 }
 
-std::uint64_t Backing::take_at(std::uint64_t offset, std::uint64_t bytes) {
-  auto hole = std::prev(free_.upper_bound(offset));
-  const std::uint64_t begin = hole->first;
-  const std::uint64_t end = begin + hole->second;
-  if (begin == offset) {
-    free_.erase(hole);
-  } else {
-    hole->second = offset - begin;
-  }
-  if (offset + bytes < end) free_.emplace(offset + bytes, end - offset - bytes);
-  return offset;
+std::uint64_t Backing::take(std::uint64_t bytes, std::uint64_t wanted) {
+  if (wanted != nowhere && free_.take_at(wanted, bytes)) return wanted;
+  look_at_kept();
+  const auto largest = free_.largest();
+  if (largest == free_.all().end() || largest->second < bytes) return nowhere;
+  const std::uint64_t spare = (largest->second - bytes) / 2;
+  const std::uint64_t offset = largest->first + spare - spare % placement;
+  return free_.take_at(offset, bytes) ? offset : nowhere;
 }
 
-std::uint64_t Backing::take(std::uint64_t bytes, std::uint64_t wanted) {
-  if (wanted != nowhere) {
-    const auto after = free_.upper_bound(wanted);
-    if (after != free_.begin()) {
-      const auto hole = std::prev(after);
-      if (wanted + bytes <= hole->first + hole->second) return take_at(wanted, bytes);
+void Backing::empty(std::uint64_t offset, std::uint64_t bytes) const {
+  if (file_ < 0) return;
+  // A failure only keeps the pages until the file is closed.
+  (void)fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                  static_cast<off_t>(bytes));
+}
+
+bool Backing::imported_elsewhere(std::uint64_t offset, std::uint64_t bytes) const {
+  return shared_ && is_range_locked(file_, offset, bytes);
+}
+
+void Backing::look_at_kept() {
+  for (auto it = kept_.begin(); it != kept_.end();) {
+    const Part part = *it;
+    if (imported_elsewhere(part.offset, part.bytes)) {
+      ++it;
+      continue;
     }
+    it = kept_.erase(it);
+    empty(part.offset, part.bytes);
+    free_.add(part.offset, part.bytes);
   }
-  auto largest = free_.begin();
-  for (auto it = free_.begin(); it != free_.end(); ++it) {
-    if (it->second > largest->second) largest = it;
-  }
-  if (largest == free_.end() || largest->second < bytes) return nowhere;
-  const std::uint64_t spare = (largest->second - bytes) / 2;
-  return take_at(largest->first + spare - spare % placement, bytes);
 }
 
 void Backing::give_back(std::uint64_t offset, std::uint64_t bytes) {
-  if (file_ >= 0) {
-    // A failure only keeps the pages until the file is closed.
-    (void)fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-                    static_cast<off_t>(bytes));
+  if (imported_elsewhere(offset, bytes)) {
+    kept_.push_back({offset, bytes});
+    return;
   }
-  auto next = free_.lower_bound(offset);
-  if (next != free_.end() && next->first == offset + bytes) {
-    bytes += next->second;
-    next = free_.erase(next);
-  }
-  if (next != free_.begin()) {
-    const auto previous = std::prev(next);
-    if (previous->first + previous->second == offset) {
-      previous->second += bytes;
-      return;
-    }
-  }
-  free_.emplace(offset, bytes);
+  empty(offset, bytes);
+  free_.add(offset, bytes);
 }
 
 }  // namespace reprieve::simgpu

@@ -3,13 +3,16 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <string>
+#include <vector>
+
+#include "simgpu/holes.hpp"
 
 namespace reprieve::simgpu {
 
 class Backing {
  public:
-  explicit Backing(const char* name);
+  explicit Backing(const std::string& name);
   ~Backing();
   Backing(const Backing&) = delete;
   Backing& operator=(const Backing&) = delete;
@@ -22,16 +25,31 @@ class Backing {
   // makes one mapping of both.
   std::uint64_t take(std::uint64_t bytes, std::uint64_t wanted);
 
-  // Gives them back; what was touched goes back to the system at once.
+  // Gives them back; what was touched goes back to the system at once. A range that another process still has imported
+  // is kept from being taken until it has let go.
   void give_back(std::uint64_t offset, std::uint64_t bytes);
+
+  // The bytes go back to the system and read 0 from then on; the range stays taken.
+  void empty(std::uint64_t offset, std::uint64_t bytes) const;
+
+  // From now on ranges may be imported by other processes, so that each is checked before it is used again.
+  void share() { shared_ = true; }
+  bool imported_elsewhere(std::uint64_t offset, std::uint64_t bytes) const;
 
   static constexpr std::uint64_t nowhere = ~std::uint64_t{0};
 
  private:
-  std::uint64_t take_at(std::uint64_t offset, std::uint64_t bytes);
+  struct Part {
+    std::uint64_t offset;
+    std::uint64_t bytes;
+  };
+
+  void look_at_kept();
 
   int file_ = -1;
-  std::map<std::uint64_t, std::uint64_t> free_;  // offset to bytes; neighbours are merged
+  bool shared_ = false;
+  Holes free_;              // offsets
+  std::vector<Part> kept_;  // given back, but imported elsewhere when last looked at
 };
 
 }  // namespace reprieve::simgpu

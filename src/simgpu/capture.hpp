@@ -1,7 +1,10 @@
-// Graph captures, as far as they decide which calls are legal. What a stream captures is not run, and not kept.
+// Graph captures: which calls they make illegal, and the graph that they record.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+
+#include "simgpu/graph.hpp"
 
 namespace reprieve::simgpu {
 
@@ -13,6 +16,9 @@ struct Capture {
   std::uint64_t thread = 0;
   int device = 0;
   std::uintptr_t stream = 0;  // where it was begun, and must be ended
+  std::uint64_t id = 0;
+  GraphId graph_id = 0;
+  std::shared_ptr<Graph> graph;
   bool invalidated = false;
   bool ended = false;
 };

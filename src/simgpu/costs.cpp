@@ -23,6 +23,13 @@ constexpr Point host_again_access[] = {{0, 0}, {64, 750}};
 constexpr Point host_unmap[] = {{0, 0}, {64, 200}};
 constexpr Point host_release[] = {{0, 0}, {64, 1'800}};
 
+constexpr Point plain_malloc[] = {{2, 64}, {256, 74}, {1024, 125}, {8192, 499}};
+constexpr Point plain_free[] = {{2, 47}, {256, 174}, {1024, 618}, {8192, 5135}};
+// 2.1 and 10 GB/s; 4 GiB registered in 81 ms.
+constexpr Point pinned_alloc[] = {{0, 10}, {1024, 491'000}};
+constexpr Point pinned_free[] = {{0, 10}, {1024, 107'000}};
+constexpr Point pinned_register[] = {{0, 10}, {4096, 81'000}};
+
 template <std::size_t n>
 std::uint64_t interpolate(const Point (&points)[n], std::uint64_t bytes) {
   static_assert(n >= 2);
@@ -53,6 +60,12 @@ std::uint64_t set_access_ns(Location where, std::uint64_t bytes, bool again) {
   if (where == Location::device) return interpolate(device_access, bytes);
   return again ? interpolate(host_again_access, bytes) : interpolate(host_first_access, bytes);
 }
+
+std::uint64_t malloc_ns(std::uint64_t bytes) { return interpolate(plain_malloc, bytes); }
+std::uint64_t free_ns(std::uint64_t bytes) { return interpolate(plain_free, bytes); }
+std::uint64_t host_alloc_ns(std::uint64_t bytes) { return interpolate(pinned_alloc, bytes); }
+std::uint64_t host_free_ns(std::uint64_t bytes) { return interpolate(pinned_free, bytes); }
+std::uint64_t host_register_ns(std::uint64_t bytes) { return interpolate(pinned_register, bytes); }
 
 // 50 memsets of 8 GiB took 113.8 ms: 3.77 bytes a picosecond.
 std::uint64_t fill_work_ns(std::uint64_t bytes) {

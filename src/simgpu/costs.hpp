@@ -26,12 +26,22 @@ inline constexpr std::uint64_t record_all_busy_ns = 10'000;
 inline constexpr std::uint64_t stream_call_ns = 360;  // wait, synchronize, is_capturing: not measured; as an event call
 inline constexpr std::uint64_t stream_create_ns = 5'000;  // not measured
 inline constexpr std::uint64_t launch_ns = 2'000;         // not measured: a kernel launch, copy or fill, to queue it
+inline constexpr std::uint64_t host_function_ns = 5'000;  // GPU time before one runs: not measured
+inline constexpr std::uint64_t pool_call_ns = 1'000;      // cudaMallocAsync without growth, cudaFreeAsync: not measured
+inline constexpr std::uint64_t ipc_ns = 50'000;           // not measured
 
 std::uint64_t create_ns(Location where, std::uint64_t bytes);
 std::uint64_t release_ns(Location where, std::uint64_t bytes);
 std::uint64_t unmap_ns(Location where, std::uint64_t bytes);
 // Per mapped handle. `again`: the handle has been accessible before (host memory is cheaper the second time).
 std::uint64_t set_access_ns(Location where, std::uint64_t bytes, bool again);
+
+// cudaMalloc and cudaFree, without the wait for the device; cudaHostAlloc, cudaFreeHost and cudaHostRegister.
+std::uint64_t malloc_ns(std::uint64_t bytes);
+std::uint64_t free_ns(std::uint64_t bytes);
+std::uint64_t host_alloc_ns(std::uint64_t bytes);
+std::uint64_t host_free_ns(std::uint64_t bytes);
+std::uint64_t host_register_ns(std::uint64_t bytes);
 
 // GPU time.
 std::uint64_t fill_work_ns(std::uint64_t bytes);

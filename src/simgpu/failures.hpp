@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
+#include <string_view>
 
 #include "simgpu/codes.hpp"
 
@@ -34,8 +36,28 @@ enum class Call : std::uint8_t {
   copy,
   fill,
   launch,
+  malloc,
+  free,
+  host_alloc,
+  host_free,
+  host_register,
+  host_unregister,
+  malloc_async,
+  free_async,
+  synchronize,
+  stream_query,
+  host_function,
+  begin_capture,
+  end_capture,
+  graph_instantiate,
+  graph_launch,
+  ipc_export,
+  ipc_import,
 };
-inline constexpr std::size_t call_kinds = static_cast<std::size_t>(Call::launch) + 1;
+inline constexpr std::size_t call_kinds = static_cast<std::size_t>(Call::ipc_import) + 1;
+
+const char* call_name(Call call);  // "reserve", "create", …
+std::optional<Call> find_call(std::string_view name);
 
 class Failures {
  public:

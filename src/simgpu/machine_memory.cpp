@@ -1,28 +1,28 @@
 // Memory calls of the machine.
 #include <fmt/format.h>
 
-#include "simgpu/machine.hpp"
+#include "simgpu/turn.hpp"
 
 namespace reprieve::simgpu {
 
 Code Machine::reserve(std::uint64_t bytes, std::uint64_t alignment, std::uint64_t& out) {
-  const std::lock_guard lock(mutex_);
-  if (const Code code = begin(Call::reserve); code != Code::success) return code;
+  Turn turn(*this);
+  if (const Code code = turn.begin(Call::reserve); code != Code::success) return code;
   spend(costs::reserve_ns);
   return space_.reserve(bytes, alignment, out);
 }
 
 Code Machine::unreserve(std::uint64_t base, std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  if (const Code code = begin(Call::unreserve); code != Code::success) return code;
+  Turn turn(*this);
+  if (const Code code = turn.begin(Call::unreserve); code != Code::success) return code;
   spend(costs::unreserve_ns);
   return space_.unreserve(base, bytes);
 }
 
 Code Machine::create(int device, Location where, std::uint64_t bytes, HandleId& out) {
-  const std::lock_guard lock(mutex_);
+  Turn turn(*this);
   if (!is_device(device)) return Code::invalid_device;
-  if (const Code code = begin(Call::create); code != Code::success) return code;
+  if (const Code code = turn.begin(Call::create); code != Code::success) return code;
   Memory& memory = where == Location::host ? space_.host_memory() : space_.device_memory(device);
   const Code code = space_.create(memory, where, bytes, out);
   spend(costs::create_ns(where, code == Code::success ? bytes : granularity));
@@ -30,25 +30,44 @@ Code Machine::create(int device, Location where, std::uint64_t bytes, HandleId& 
 }
 
 Code Machine::release(HandleId handle) {
-  const std::lock_guard lock(mutex_);
-  if (const Code code = begin(Call::release); code != Code::success) return code;
+  Turn turn(*this);
+  if (const Code code = turn.begin(Call::release); code != Code::success) return code;
   const auto physical = space_.find(handle);
   if (physical == nullptr) return Code::invalid_value;
   spend(costs::release_ns(physical->where, physical->bytes));
   return space_.release(handle);
 }
 
+Code Machine::retain(std::uint64_t address, HandleId& out) {
+  Turn turn(*this);
+  if (const Code code = turn.begin(); code != Code::success) return code;
+  spend(costs::map_ns);
+  const auto mapping = space_.find_mapping(address);
+  if (mapping == nullptr || mapping->kind != PointerKind::mapped) return Code::invalid_value;
+  out = space_.add_handle(mapping->physical);
+  return Code::success;
+}
+
+Code Machine::handle_info(HandleId handle, HandleInfo& out) {
+  const Turn turn(*this);
+  if (!turn) return Code::not_initialized;
+  const auto physical = space_.find(handle);
+  if (physical == nullptr) return Code::invalid_value;
+  out = {physical->where, physical->memory->device, physical->bytes};
+  return Code::success;
+}
+
 Code Machine::map(std::uint64_t at, std::uint64_t bytes, HandleId handle) {
-  const std::lock_guard lock(mutex_);
-  if (const Code code = begin(Call::map); code != Code::success) return code;
+  Turn turn(*this);
+  if (const Code code = turn.begin(Call::map); code != Code::success) return code;
   spend(costs::map_ns);
   return space_.map(at, bytes, handle);
 }
 
 Code Machine::set_access(int device, std::uint64_t at, std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  Turn turn(*this);
   if (!is_device(device)) return Code::invalid_device;
-  if (const Code code = begin(Call::set_access); code != Code::success) return code;
+  if (const Code code = turn.begin(Call::set_access); code != Code::success) return code;
   std::vector<std::shared_ptr<Mapping>> mappings;
   if (const Code code = space_.whole_mappings(at, bytes, mappings); code != Code::success) return code;
   std::uint64_t cost = 0;
@@ -66,13 +85,13 @@ void Machine::check_early_unmap(const Mapping& mapping) {
     report(FaultKind::early_unmap, mapping.at, mapping.bytes,
            fmt::format("early unmap of {:#x}, {} bytes: the {} uses {:#x}, and nothing has told the host that it is "
                        "complete",
-                       mapping.at, mapping.bytes, user.work->name, user.address));
+                       mapping.at, mapping.bytes, describe(*user.work), user.address));
   }
 }
 
 Code Machine::unmap(std::uint64_t at, std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  if (const Code code = begin(Call::unmap); code != Code::success) return code;
+  Turn turn(*this);
+  if (const Code code = turn.begin(Call::unmap); code != Code::success) return code;
   std::vector<std::shared_ptr<Mapping>> mappings;
   if (const Code code = space_.whole_mappings(at, bytes, mappings); code != Code::success) return code;
   std::uint64_t cost = 0;
@@ -85,9 +104,9 @@ Code Machine::unmap(std::uint64_t at, std::uint64_t bytes) {
 }
 
 Code Machine::memory_info(int device, std::uint64_t& free_bytes, std::uint64_t& total_bytes) {
-  const std::lock_guard lock(mutex_);
+  Turn turn(*this);
   if (!is_device(device)) return Code::invalid_device;
-  if (const Code code = begin(Call::memory_info); code != Code::success) return code;
+  if (const Code code = turn.begin(Call::memory_info); code != Code::success) return code;
   spend(costs::memory_info_ns);
   const Memory& memory = space_.device_memory(device);
   free_bytes = memory.available();

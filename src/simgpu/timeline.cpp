@@ -13,31 +13,58 @@ Timeline::~Timeline() {
   for (const auto& operation : apart_) operation->after.clear();
 }
 
-Queue& Timeline::add_queue(int device) {
+Queue& Timeline::add_queue(int device, Role role) {
   auto queue = std::make_unique<Queue>();
   queue->index = static_cast<std::uint32_t>(queues_.size());
   queue->device = device;
+  queue->role = role;
+  const auto place = static_cast<std::size_t>(device);
+  if (in_step_.size() <= place) in_step_.resize(place + 1);
+  if (role == Role::legacy) in_step_[place].legacy = queue.get();
+  if (role == Role::blocking) in_step_[place].blocking.push_back(queue.get());
   queues_.push_back(std::move(queue));
   return *queues_.back();
 }
 
-void Timeline::add_dependency(Operation& operation, Queue& queue, const Queue& other) {
-  queue.clock.join(other.clock);
-  if (other.last != nullptr && !other.last->done) operation.after.push_back(other.last);
+void Timeline::reuse(Queue& queue, const VectorClock& known) {
+  queue.held = false;
+  queue.last = nullptr;
+  queue.clock = known;
+  queue.known_version = 0;
+}
+
+template <typename F>
+void Timeline::for_each_in_step(const Queue& queue, F&& visit) const {
+  if (queue.role == Role::free) return;
+  const InStep& in_step = in_step_[static_cast<std::size_t>(queue.device)];
+  if (queue.role == Role::blocking) {
+    if (in_step.legacy != nullptr) visit(*in_step.legacy);
+    return;
+  }
+  for (const Queue* other : in_step.blocking) visit(*other);
 }
 
 void Timeline::enqueue(Queue& queue, const std::shared_ptr<Operation>& operation) {
-  for (const auto& other : queues_) {
-    if (!queue.legacy && !queue.blocking) break;
-    if (other->device != queue.device || other.get() == &queue) continue;
-    if ((queue.legacy && other->blocking) || (queue.blocking && other->legacy)) {
-      add_dependency(*operation, queue, *other);
-    }
-  }
+  for_each_in_step(queue, [&](const Queue& other) {
+    queue.clock.join(other.clock);
+    if (other.last != nullptr && !other.last->done) operation->after.push_back(other.last);
+  });
   operation->sequence = next_sequence_++;
   if (queue.operations.empty()) busy_.push_back(&queue);
   queue.operations.push_back(operation);
   queue.last = operation;
+}
+
+std::uint64_t Timeline::pass(Queue& queue, std::uint64_t now_ns, std::uint64_t duration_ns) {
+  std::uint64_t start_ns = std::max(now_ns, queue.not_before_ns);
+  for_each_in_step(queue, [&](const Queue& other) {
+    queue.clock.join(other.clock);
+    start_ns = std::max(start_ns, other.not_before_ns);
+  });
+  ++next_sequence_;
+  queue.not_before_ns = start_ns + duration_ns;
+  queue.last = nullptr;
+  return queue.not_before_ns;
 }
 
 void Timeline::enqueue_apart(const std::shared_ptr<Operation>& operation) {
@@ -46,6 +73,7 @@ void Timeline::enqueue_apart(const std::shared_ptr<Operation>& operation) {
 }
 
 bool Timeline::try_start(Operation& operation, std::uint64_t not_before_ns) {
+  if (operation.in_host) return false;
   if (operation.started) return true;
   std::uint64_t start_ns = std::max(operation.enqueued_ns, not_before_ns);
   for (const auto& other : operation.after) {
@@ -90,6 +118,11 @@ void Timeline::run_until(std::uint64_t now_ns) {
     std::shared_ptr<Operation> ended;
     if (queued) {
       Queue& queue = *busy_[place];
+      if (first->host) {
+        first->in_host = true;
+        hosts_due_.push_back({&queue, queue.operations.front()});
+        continue;
+      }
       ended = std::move(queue.operations.front());
       queue.operations.pop_front();
       queue.not_before_ns = ended->end_ns;
@@ -117,9 +150,28 @@ std::optional<std::uint64_t> Timeline::next_end_ns() {
   return out;
 }
 
+std::shared_ptr<Operation> Timeline::take_host() {
+  hosts_running_.push_back(std::move(hosts_due_.front()));
+  hosts_due_.pop_front();
+  return hosts_running_.back().operation;
+}
+
+void Timeline::finish_host(const std::shared_ptr<Operation>& operation, std::uint64_t now_ns) {
+  const auto running = std::find_if(hosts_running_.begin(), hosts_running_.end(),
+                                    [&](const Host& host) { return host.operation == operation; });
+  Queue& queue = *running->queue;
+  hosts_running_.erase(running);
+  operation->end_ns = std::max(operation->end_ns, now_ns);
+  queue.operations.pop_front();
+  queue.not_before_ns = operation->end_ns;
+  if (queue.operations.empty()) std::erase(busy_, &queue);
+  operation->host = nullptr;
+  finish(*operation);
+}
+
 void Timeline::hold(Queue& queue) {
   queue.held = true;
-  if (!queue.operations.empty()) queue.operations.front()->started = false;
+  if (!queue.operations.empty() && !queue.operations.front()->in_host) queue.operations.front()->started = false;
 }
 
 void Timeline::resume(Queue& queue, std::uint64_t now_ns) {

@@ -1,5 +1,7 @@
 #include "simgpu/use_history.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -9,6 +11,11 @@ namespace {
 bool covered(const VectorClock& clock, const Use& use) { return clock.covers(use.work->queue, use.work->index); }
 
 }  // namespace
+
+std::string describe(const WorkId& work) {
+  const std::string& name = work.kernel != KernelId::none ? kernel_name(work.kernel) : work.name;
+  return fmt::format("{} on stream {:#x} of device {}", name, work.stream, work.device);
+}
 
 void UseHistory::split_at(std::uint64_t offset) {
   auto it = spans_.upper_bound(offset);

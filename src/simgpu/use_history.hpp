@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "simgpu/vector_clock.hpp"
+#include "simgpu/work.hpp"
 
 namespace reprieve::simgpu {
 
@@ -17,8 +18,12 @@ namespace reprieve::simgpu {
 struct WorkId {
   std::uint32_t queue = 0;
   std::uint64_t index = 0;  // the n-th use of memory on that queue, from 1
-  std::string name;         // "fill on stream 0x1002"
+  std::string name;         // "fill"
+  KernelId kernel{};        // where set, instead of the name
+  std::uintptr_t stream = 0;
+  int device = 0;
 };
+std::string describe(const WorkId& work);  // "fill on stream 0x1002 of device 0"
 
 struct Use {
   std::shared_ptr<const WorkId> work;

@@ -45,6 +45,12 @@ TEST(Options, Defaults) {
   EXPECT_EQ(options.log, log::Level::warn);
   EXPECT_EQ(options.sim_capacity, 141 * GiB);
   EXPECT_EQ(options.sim_devices, 1U);
+  EXPECT_EQ(options.sim_host_capacity, 256 * GiB);
+  EXPECT_DOUBLE_EQ(options.sim_capability, 9.0);
+  EXPECT_EQ(options.sim_mode, SimMode::automatic);
+  EXPECT_EQ(options.sim_poison, SimPoison::automatic);
+  EXPECT_EQ(options.sim_fail, "none");
+  EXPECT_EQ(options.sim_hold, "none");
 }
 
 TEST(Options, EveryDefaultIsAcceptedAsItIsWritten) {
@@ -52,7 +58,7 @@ TEST(Options, EveryDefaultIsAcceptedAsItIsWritten) {
 }
 
 TEST(Options, TheTableDescribesEachOption) {
-  EXPECT_EQ(option_texts().size(), 9U);
+  EXPECT_EQ(option_texts().size(), 15U);
   for (const OptionText& text : option_texts()) {
     std::string upper = "REPRIEVE_" + text.name;
     std::ranges::transform(upper, upper.begin(), [](char c) { return static_cast<char>(std::toupper(c)); });
@@ -150,6 +156,22 @@ TEST(Options, SimDevices) {
   for (const char* value : {"0", "65", "1.5", "-1", "two", "1e30", "8ms"}) {
     refuses("sim_devices", value, "a whole number from 1 to 64");
   }
+}
+
+TEST(Options, Simulation) {
+  EXPECT_EQ(Parsed("sim_host_capacity", "1TiB").options.sim_host_capacity, 1024 * GiB);
+  EXPECT_EQ(Parsed("sim_mode", "eager").options.sim_mode, SimMode::eager);
+  EXPECT_EQ(Parsed("sim_mode", "LAZY").options.sim_mode, SimMode::lazy);
+  EXPECT_EQ(Parsed("sim_poison", "off").options.sim_poison, SimPoison::off);
+  EXPECT_DOUBLE_EQ(Parsed("sim_capability", "12.1").options.sim_capability, 12.1);
+  for (const char* value : {"4.9", "13", "9.05", "900%", "nine", ""}) {
+    refuses("sim_capability", value, "a number with one decimal from 5.0 to 12.9");
+  }
+  refuses("sim_mode", "quick", "one of auto, eager, lazy");
+  refuses("sim_poison", "0xa5", "one of auto, on, off");
+  // Lists are taken as they are: the simulation reads them.
+  EXPECT_EQ(Parsed("sim_fail", " create:times=2 ").options.sim_fail, "create:times=2");
+  EXPECT_EQ(Parsed("sim_hold", "legacy").options.sim_hold, "legacy");
 }
 
 TEST(Options, ABadValueChangesNothing) {

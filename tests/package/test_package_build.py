@@ -89,7 +89,9 @@ def test_the_wheel_serves_every_python_and_holds_one_copy_of_each_library(wheel)
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     libraries = {name for name in names if ".so" in name}
-    assert libraries == {"reprieve/lib/libreprieve.so.0", "reprieve/lib/libreprieve_replay.so"}
+    assert libraries == {
+        "reprieve/lib/libreprieve.so.0", "reprieve/lib/libreprieve_replay.so", "reprieve/lib/libreprieve_simgpu.so",
+    }
     assert "reprieve/lib/cmake/reprieve/reprieveConfig.cmake" in names
     assert "reprieve/include/reprieve/reprieve.h" in names
     assert "reprieve/_recorder/sitecustomize.py" in names, "what `reprieve record` puts into a job"

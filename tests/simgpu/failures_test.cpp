@@ -43,6 +43,14 @@ TEST_F(FailuresTest, OtherKindsGoOnAndAClearEndsThem) {
   map(at, chunk_bytes, handle);
 }
 
+TEST_F(FailuresTest, EveryKindOfCallHasANameOfItsOwn) {
+  for (std::size_t i = 0; i < call_kinds; ++i) {
+    const auto call = static_cast<Call>(i);
+    EXPECT_EQ(find_call(call_name(call)), call) << call_name(call);
+  }
+  EXPECT_EQ(find_call("mallocs"), std::nullopt);
+}
+
 TEST_F(FailuresTest, EveryKindOfCallCanFailAndThenChangesNothing) {
   const std::uint64_t at = reserve(4 * chunk_bytes);
   const HandleId handle = create(chunk_bytes);
@@ -50,6 +58,16 @@ TEST_F(FailuresTest, EveryKindOfCallCanFailAndThenChangesNothing) {
   map(at, chunk_bytes, handle);
   const StreamId stream = this->stream();
   const EventId event = recorded(stream);
+  const std::uint64_t plain = malloc(8);
+  std::uint64_t pinned = 0;
+  ASSERT_EQ(machine.host_alloc(0, 8, pinned), Code::success);
+  GraphId graph = 0;
+  GraphExecId exec = 0;
+  ASSERT_EQ(machine.graph_create(graph), Code::success);
+  ASSERT_EQ(machine.graph_instantiate(graph, exec), Code::success);
+  IpcMemory ticket;
+  int own[8] = {};
+  const std::uint64_t host_used = machine.host_used_bytes();
   std::uint64_t out = 0;
   bool flag = false;
   const std::vector<std::pair<Call, std::function<Code()>>> calls = {
@@ -75,6 +93,23 @@ TEST_F(FailuresTest, EveryKindOfCallCanFailAndThenChangesNothing) {
       {Call::copy, [&] { return machine.copy(0, at, at + 64, 32, stream); }},
       {Call::fill, [&] { return machine.fill(0, at, 1, 32, stream); }},
       {Call::launch, [&] { return machine.launch(0, stream, {}); }},
+      {Call::malloc, [&] { return machine.malloc(0, 8, out); }},
+      {Call::free, [&] { return machine.free(plain); }},
+      {Call::host_alloc, [&] { return machine.host_alloc(0, 8, out); }},
+      {Call::host_free, [&] { return machine.host_free(pinned); }},
+      {Call::host_register, [&] { return machine.host_register(0, address_of(own), sizeof own); }},
+      {Call::host_unregister, [&] { return machine.host_unregister(address_of(own)); }},
+      {Call::malloc_async, [&] { return machine.malloc_async(machine.default_pool(0), 8, stream, out); }},
+      {Call::free_async, [&] { return machine.free_async(plain, 0, stream); }},
+      {Call::synchronize, [&] { return machine.synchronize(0); }},
+      {Call::stream_query, [&] { return machine.stream_query(0, stream); }},
+      {Call::host_function, [&] { return machine.launch_host(0, stream, [&] { flag = true; }); }},
+      {Call::begin_capture, [&] { return machine.begin_capture(0, stream, CaptureMode::relaxed); }},
+      {Call::end_capture, [&] { return machine.end_capture(0, stream, out); }},
+      {Call::graph_instantiate, [&] { return machine.graph_instantiate(graph, out); }},
+      {Call::graph_launch, [&] { return machine.graph_launch(0, exec, stream); }},
+      {Call::ipc_export, [&] { return machine.ipc_export(plain, ticket); }},
+      {Call::ipc_import, [&] { return machine.ipc_import(0, ticket, out); }},
   };
   ASSERT_EQ(calls.size(), call_kinds);
   for (const auto& [kind, call] : calls) {
@@ -85,7 +120,9 @@ TEST_F(FailuresTest, EveryKindOfCallCanFailAndThenChangesNothing) {
   machine.advance(1'000'000);
   EXPECT_EQ(out, 0U);
   EXPECT_EQ(bytes_at(at)[0], 0);
-  EXPECT_EQ(machine.used_bytes(0), 2 * chunk_bytes);
+  EXPECT_EQ(machine.used_bytes(0), 3 * chunk_bytes);
+  EXPECT_EQ(machine.host_used_bytes(), host_used);
+  EXPECT_FALSE(flag);
   EXPECT_EQ(machine.mapping_count(), 1U);
   EXPECT_EQ(machine.event_query(event), Code::success);
   EXPECT_EQ(machine.fill(1, at, 1, 1, this->stream(1)), Code::invalid_value);  // no access was given

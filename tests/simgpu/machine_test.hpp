@@ -17,6 +17,10 @@ inline void PrintTo(Code code, std::ostream* out) { *out << code_name(static_cas
 inline constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t chunk_bytes = 2 * MiB;
 
+template <typename T>
+std::uint64_t address_of(const T& object) {
+  return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(&object));
+}
 inline unsigned char* bytes_at(std::uint64_t address) { return reinterpret_cast<unsigned char*>(address); }
 
 class MachineTest : public ::testing::Test {
@@ -41,6 +45,21 @@ class MachineTest : public ::testing::Test {
     const std::uint64_t at = reserve(bytes);
     map(at, bytes, create(bytes, where));
     return at;
+  }
+  std::uint64_t malloc(std::uint64_t bytes, int device = 0) {
+    std::uint64_t out = 0;
+    EXPECT_EQ(machine.malloc(device, bytes, out), Code::success);
+    return out;
+  }
+  std::uint64_t host_alloc(std::uint64_t bytes) {
+    std::uint64_t out = 0;
+    EXPECT_EQ(machine.host_alloc(0, bytes, out), Code::success);
+    return out;
+  }
+  std::uint64_t malloc_async(std::uint64_t bytes, StreamId stream) {
+    std::uint64_t out = 0;
+    EXPECT_EQ(machine.malloc_async(machine.default_pool(0), bytes, stream, out), Code::success);
+    return out;
   }
   StreamId stream(int device = 0) {
     StreamId out = 0;
