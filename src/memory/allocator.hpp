@@ -251,9 +251,10 @@ class Allocator {
   std::int64_t doomed_bytes_ = 0;  // reserved, but on their way back to the driver
   ByKind<Counter> reserved_;
   ByKind<Counter> segments_;
-  ByKind<Totals> accumulated_base_;    // what `allocated` and `freed` had reached when they were last reset
-  std::uint64_t driver_free_ = 0;      // what may still be taken where there is no limit, as last asked
-  std::int64_t driver_free_left_ = 0;  // taken until the driver is asked again
+  ByKind<Totals> accumulated_base_;      // what `allocated` and `freed` had reached when they were last reset
+  std::uint64_t driver_free_ = 0;        // what may still be taken where there is no limit, as last asked
+  std::int64_t driver_free_left_ = 0;    // taken until the driver is asked again
+  std::int64_t peak_before_resets_ = 0;  // of active bytes
   std::int64_t limbo_bytes_ = 0;
   std::int64_t address_space_bytes_ = 0;
   std::atomic<int> captures_{0};

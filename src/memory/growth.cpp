@@ -111,7 +111,8 @@ Status Allocator::plan_growth(Pool& pool, Arena& arena, std::uint64_t size, std:
 
   std::int64_t active = static_cast<std::int64_t>(size);
   for (const auto& each : pools_) active += each->current(active_bytes);
-  const std::int64_t peak = std::max(active, pool.sole ? pool.allowances[active_bytes].most : peaks_.all[active_bytes]);
+  const std::int64_t counted = pool.sole ? pool.allowances[active_bytes].most : peaks_.all[active_bytes];
+  const std::int64_t peak = std::max({active, counted, peak_before_resets_});
   const auto soft_cap = static_cast<std::int64_t>(static_cast<double>(peak) * (1 + settings_.growth_slack));
   const bool within_slack = reserved_.all.current + static_cast<std::int64_t>(missing) <= soft_cap;
   plan.bytes = missing;

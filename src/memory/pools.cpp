@@ -76,6 +76,7 @@ Status Allocator::destroy_pool(PoolId id) {
     ++closed_pools_;
   }
   sweep_closed();
+  AllPools(*this, nullptr).deal();  // frees that ended here may have made a new peak of split memory
   return success();
 }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "memory/all_pools.hpp"
 #include "memory/allocator.hpp"
 
@@ -70,7 +72,11 @@ std::int64_t Allocator::live_blocks() {
 
 void Allocator::reset_peaks() {
   const std::scoped_lock lock(mutex_);
-  AllPools(*this, nullptr).reset_peaks();
+  AllPools all(*this, nullptr);
+  all.deal();
+  // Growth goes by the highest peak ever: whoever looks at statistics step by step changes nothing of what is measured.
+  peak_before_resets_ = std::max(peak_before_resets_, peaks_.all[active_bytes]);
+  all.reset_peaks();
   reserved_.each([](Counter& counter) { counter.peak = counter.current; });
 }
 

@@ -27,10 +27,11 @@ Process& process() {
   return *made;
 }
 
-// In a child forked after a machine was made: its lock may be one that no thread will ever give back.
+// In a child forked while there was a machine: its lock may be one that no thread will ever give back. What was gone by
+// then is no hindrance.
 bool forked() {
   const std::uint64_t made = process().made_at_fork.load(std::memory_order_relaxed);
-  return made != never && made != forks_of_process();
+  return made != never && made != forks_of_process() && !process().machine.expired();
 }
 
 constexpr std::uint64_t whole_granules(std::uint64_t bytes) { return bytes - bytes % granularity; }

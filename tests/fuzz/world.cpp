@@ -170,7 +170,8 @@ void World::steer(const Instruction& i) {
       return;
     }
     case Op::fail: {
-      const auto kind = static_cast<simgpu::Call>(i.slot % simgpu::call_kinds);
+      // Only of kinds that the allocator may call.
+      const auto kind = static_cast<simgpu::Call>(i.slot % (static_cast<std::size_t>(simgpu::Call::launch) + 1));
       injected_codes_.insert(static_cast<std::int32_t>(i.n));
       return machine_.fail(kind, i.stream, i.other, static_cast<simgpu::Code>(i.n));
     }

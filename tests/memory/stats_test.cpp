@@ -339,5 +339,28 @@ TEST_F(StatsTest, HarvestsAndDriverCalls) {
   free(large);
 }
 
+// A loop that resets peaks at every step, as training scripts do, reserves what one that does not reserves.
+TEST_F(StatsTest, ResettingPeaksChangesNoGrowth) {
+  const auto run = [this](bool resets) {
+    std::vector<void*> blocks;
+    std::uint64_t most = 0;
+    std::mt19937_64 random(7);
+    for (int step = 0; step < 30; ++step) {
+      if (resets) allocator->reset_peaks();
+      const std::uint64_t base = 2 + random() % 40;
+      for (int i = 0; i < 8; ++i) blocks.push_back(alloc(s, (base + random() % 5) * MiB + random() % MiB));
+      if (step % 7 == 0) free(std::exchange(blocks[random() % blocks.size()], alloc(s, 3 * MiB)));
+      for (void* block : std::exchange(blocks, {})) free(block);
+      most = std::max(most, reserved());
+    }
+    EXPECT_TRUE(allocator->trim(0).ok());
+    return most;
+  };
+  const std::uint64_t with = run(true);
+  allocator.reset();
+  allocator = std::make_unique<Allocator>(*opened, addresses, Settings{});
+  EXPECT_EQ(with, run(false));
+}
+
 }  // namespace
 }  // namespace reprieve::memory
