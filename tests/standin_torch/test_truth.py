@@ -3,7 +3,7 @@
 The record is truth/h200.json, made by truth/record_truth.py. Requests must be the same, one by one, and so must what
 torch made of them, with one exception: of two free blocks of one size torch takes that at the lower address, and where
 segments lie is the driver's affair. So which block of several equal ones is split may differ, and with it what is left
-over in them (`blocks`, `inactive_split_peak`); INEXACT says by how much.
+over in them (`blocks`, `inactive_split_peak`). INEXACT says by how much, and where data decide what is requested.
 """
 
 from __future__ import annotations
@@ -20,9 +20,21 @@ RECORD = HERE / "truth" / "h200.json"
 
 # By script and figure: the largest difference, as a part of what the H200 had. None: not compared.
 BY_ADDRESS: dict[str, float | None] = {"inactive_split_peak": 0.10, "blocks": None}
-INEXACT: dict[str, dict[str, float | None]] = {"llama": BY_ADDRESS, "resnet50": BY_ADDRESS, "lora": BY_ADDRESS}
+# transformers asks the device whether a batch is packed, and makes a larger mask where it is. Kernels that compute the
+# answer have no effect here, so memory that was used before may answer for one of the steps.
+BY_DATA: dict[str, float | None] = {
+    "allocations": 0.01,
+    "allocations_large": 0.01,
+    "requests": None,
+    "requests_by_size": None,
+    "segment_sizes": None,
+    **{f"{kind}_peak": 0.01 for kind in ("allocated", "active", "requested", "reserved")},
+    "reserved_end": 0.01,
+    "segments_made": 0.03,
+    "segments_peak": 0.03,
+}
+INEXACT = {"llama": BY_ADDRESS, "resnet50": BY_ADDRESS, "lora": BY_ADDRESS | BY_DATA}
 
-# In a process of their own anyway: without pytest's modules and settings.
 if not RECORD.exists():
     pytest.skip("no record of an H200 (truth/h200.json)", allow_module_level=True)
 record = json.loads(RECORD.read_text(encoding="utf-8"))
