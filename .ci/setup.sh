@@ -23,8 +23,14 @@ missing_modules() {
 python_is_usable() { python_has_pip || { [ -n "$base_python" ] && [ -z "$(missing_modules "$base_python" typer rich)" ]; }; }
 
 # Names of Debian packages that this machine lacks, by what they are for: "library" (the two libraries and the command
-# line), "build" (tests and benchmarks too) or "check" (CI's tools).
+# line), "build" (tests and benchmarks too), "check" (CI's tools) or "torch" (its tests).
 missing_packages() {
+  if [ "$1" = torch ]; then
+    have g++ || echo g++
+    has_python_header "$base_python" || echo python3-dev
+    python_has_pip || echo python3-venv
+    return
+  fi
   if [ "$1" = check ]; then
     have g++-11 || echo g++-11
     have clang-format-14 || echo clang-format-14

@@ -124,9 +124,9 @@ TEST_F(CaptureTest, ACapturedEventCannotBeQueriedUntilItIsRecordedAgain) {
   ASSERT_EQ(machine.begin_capture(0, capturing, CaptureMode::relaxed), Code::success);
   EXPECT_EQ(machine.event_record(0, event, capturing), Code::success);
   EXPECT_EQ(machine.end_capture(0, capturing), Code::success);
-  EXPECT_EQ(machine.event_query(event), Code::captured_event);
-  EXPECT_EQ(machine.event_wait(event, 1), Code::captured_event);
-  EXPECT_EQ(machine.stream_wait(0, other, event), Code::captured_event);
+  EXPECT_EQ(machine.event_query(event), Code::invalid_value);
+  EXPECT_EQ(machine.event_wait(event, 1), Code::invalid_value);
+  EXPECT_EQ(machine.stream_wait(0, other, event), Code::invalid_value);
   EXPECT_EQ(machine.event_record(0, event, other), Code::success);
   EXPECT_EQ(machine.event_query(event), Code::success);
 }

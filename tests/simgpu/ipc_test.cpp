@@ -243,7 +243,7 @@ TEST(IpcTest, EventsOfAnotherProcessAreComplete) {
         EventId own = 0;
         IpcEvent ticket;
         EXPECT_EQ(machine.event_create(0, own), Code::success);
-        EXPECT_EQ(machine.event_export(own, ticket), Code::invalid_value);
+        EXPECT_EQ(machine.event_export(own, ticket), Code::invalid_handle);
         EXPECT_EQ(machine.event_create(0, event, {false, true}), Code::success);
         EXPECT_EQ(machine.launch(0, legacy_stream, {"kernel", {}, {}, 50'000'000, {}}), Code::success);
         EXPECT_EQ(machine.event_record(0, event, legacy_stream), Code::success);

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+from collections.abc import Iterator
+from typing import Any
 
 _library = ctypes.CDLL(None)  # the stand-in is loaded already, with what it needs
 
 
-def _function(name: str, result: object, *arguments: object) -> object:
+def _function(name: str, result: Any, *arguments: Any) -> Any:
     found = getattr(_library, f"reprieve_sim_{name}")
     found.restype = result
     found.argtypes = arguments
@@ -22,6 +25,8 @@ _set_capacity = _function("set_capacity", ctypes.c_int, ctypes.c_int, ctypes.c_u
 _launches = _function("launches", ctypes.c_uint64, ctypes.c_char_p)
 _calls = _function("calls", ctypes.c_uint64, ctypes.c_char_p)
 _fail = _function("fail", ctypes.c_int, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int)
+_hold = _function("hold", ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
+_release = _function("release", ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
 _fault_count = _function("fault_count", ctypes.c_uint64)
 _fault = _function("fault", ctypes.c_size_t, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)
 
@@ -50,3 +55,11 @@ def faults() -> list[str]:
         _fault(index, buffer, room)
         texts.append(buffer.value.decode())
     return texts
+
+
+@contextlib.contextmanager
+def held(stream: Any) -> Iterator[None]:
+    """Nothing queued on the stream, a torch.cuda.Stream, runs meanwhile."""
+    assert _hold(stream.device_index, stream.cuda_stream) == 0
+    yield
+    assert _release(stream.device_index, stream.cuda_stream) == 0

@@ -41,11 +41,13 @@ def test_missing_wait_reads_the_old_value() -> None:
     block = torch.empty(LENGTH, device="cuda")
     block.zero_()
     torch.cuda.synchronize()
-    block.copy_(fives, non_blocking=True)
-    with torch.cuda.stream(side):
-        out.copy_(block, non_blocking=True)
-        side.synchronize()
+    with sim.held(torch.cuda.default_stream()):  # as if it had much to do
+        block.copy_(fives, non_blocking=True)
+        with torch.cuda.stream(side):
+            out.copy_(block, non_blocking=True)
+            side.synchronize()
     assert out[0] == 0
+    assert any("unordered" in text for text in sim.faults())
     with torch.cuda.stream(side):
         side.wait_stream(torch.cuda.default_stream())
         out.copy_(block, non_blocking=True)
@@ -77,13 +79,14 @@ def test_forgotten_record_stream_reads_the_next_owners_bytes() -> None:
     block = torch.empty(LENGTH, device="cuda")
     block.copy_(torch.full((LENGTH,), 5.0))
     torch.cuda.synchronize()
-    with torch.cuda.stream(side):
-        out.copy_(block, non_blocking=True)
-    address = block.data_ptr()
-    del block
-    next_owner = torch.empty(LENGTH, device="cuda")
-    assert next_owner.data_ptr() == address
-    next_owner.copy_(torch.full((LENGTH,), 9.0))
+    with sim.held(side):
+        with torch.cuda.stream(side):
+            out.copy_(block, non_blocking=True)
+        address = block.data_ptr()
+        del block
+        next_owner = torch.empty(LENGTH, device="cuda")
+        assert next_owner.data_ptr() == address
+        next_owner.copy_(torch.full((LENGTH,), 9.0))
     side.synchronize()
     assert out[0] == 9
     assert any("unordered" in text for text in sim.faults())
