@@ -57,6 +57,9 @@ Adapter::Adapter() : fractions_(C10_COMPILE_TIME_MAX_GPUS) {
   hooks.user = this;
   hooks.collect = collect;
   hooks.segment = segment;
+  hooks.deferred_free = [](void* user, int, void* ptr) {
+    static_cast<Adapter*>(user)->history_.deferred_free_over(ptr);
+  };
   hooks.wait_begin = [](void*) { return let_go_of_gil(); };
   hooks.wait_end = [](void*, void* token) { take_gil(token); };
   check(reprieve_set_hooks(&hooks), "setting hooks");
@@ -174,14 +177,9 @@ void Adapter::give_watched(void* ptr) {
   reprieve_segment_info segment{};
   segment.size = sizeof segment;
   if (reprieve_get_block_info(ptr, &block, &segment) == REPRIEVE_OK && self.history_.listening()) {
-    const MempoolId_t pool = self.pools_.id_of(segment.device, segment.pool);
-    const History::Context context = self.history_.gather(When::ALL);
-    const auto address = reinterpret_cast<size_t>(ptr);
-    self.history_.record(Action::FREE_REQUESTED, segment.device, address, block.requested, segment.stream, pool,
-                         context);
-    self.history_.record(Action::FREE_COMPLETED, segment.device, address, block.requested, segment.stream, pool,
-                         context);
-    self.history_.forget(ptr);
+    self.history_.record_free(ptr, segment.device, block.requested, segment.stream,
+                              self.pools_.id_of(segment.device, segment.pool), self.history_.gather(When::ALL),
+                              block.other_streams != 0);
   }
   const reprieve_status status = reprieve_dealloc(ptr);
   if (status != REPRIEVE_OK && status != REPRIEVE_ERROR_NOT_SUPPORTED) {

@@ -31,7 +31,10 @@ void History::set(bool enabled, Recorder recorder, size_t max_entries, When when
     rings_.clear();
     annotations_.clear();
   }
-  if (!enabled) contexts_.clear();
+  if (!enabled) {
+    contexts_.clear();
+    deferred_.clear();
+  }
   for (Ring& ring : rings_) {
     // A ring that is smaller from now on keeps its newest entries.
     std::rotate(ring.entries.begin(), ring.entries.begin() + static_cast<std::ptrdiff_t>(ring.next),
@@ -57,16 +60,26 @@ History::Context History::gather(When level) const {
   return recorder == nullptr ? nullptr : recorder();
 }
 
-void History::record(Entry::Action action, int device, size_t address, size_t bytes, cudaStream_t stream,
-                     c10::MempoolId_t pool, Context context) {
+History::Entry History::make(Entry::Action action, int device, size_t address, size_t bytes, cudaStream_t stream,
+                             c10::MempoolId_t pool, Context context) const {
   const bool with_stack = static_cast<int>(when_.load(std::memory_order_relaxed)) >= static_cast<int>(When::ALLOC);
-  Entry entry(action, static_cast<c10::DeviceIndex>(device), address, bytes, stream, pool, c10::getApproximateTime(),
-              with_stack ? std::move(context) : nullptr,
-              compile_contexts.empty() ? std::string() : compile_contexts.back(), metadata_of_user);
-  const std::scoped_lock lock(mutex_);
+  return {action,
+          static_cast<c10::DeviceIndex>(device),
+          address,
+          bytes,
+          stream,
+          std::move(pool),
+          c10::getApproximateTime(),
+          with_stack ? std::move(context) : nullptr,
+          compile_contexts.empty() ? std::string() : compile_contexts.back(),
+          metadata_of_user};
+}
+
+// Precondition: mutex_ is held.
+void History::keep(Entry entry) {
   for (const Tracker& tracker : trackers_) tracker(entry);
-  if (!recording() || (skipped_actions_ >> static_cast<unsigned>(action) & 1U) != 0) return;
-  const auto index = static_cast<size_t>(device);
+  if (!recording() || (skipped_actions_ >> static_cast<unsigned>(entry.action_) & 1U) != 0) return;
+  const auto index = static_cast<size_t>(entry.device_);
   if (rings_.size() <= index) rings_.resize(index + 1);
   Ring& ring = rings_[index];
   if (ring.entries.size() < max_entries_) {
@@ -77,19 +90,45 @@ void History::record(Entry::Action action, int device, size_t address, size_t by
   ring.next = (ring.next + 1) % ring.entries.size();
 }
 
+void History::record(Entry::Action action, int device, size_t address, size_t bytes, cudaStream_t stream,
+                     c10::MempoolId_t pool, Context context) {
+  Entry entry = make(action, device, address, bytes, stream, std::move(pool), std::move(context));
+  const std::scoped_lock lock(mutex_);
+  keep(std::move(entry));
+}
+
+void History::record_free(const void* ptr, int device, size_t bytes, cudaStream_t stream, c10::MempoolId_t pool,
+                          const Context& context, bool deferred) {
+  const auto address = reinterpret_cast<size_t>(ptr);
+  Entry requested = make(Entry::FREE_REQUESTED, device, address, bytes, stream, pool, context);
+  Entry completed = make(Entry::FREE_COMPLETED, device, address, bytes, stream, pool, context);
+  Context dropped;  // its destructor may want the GIL
+  const std::scoped_lock lock(mutex_);
+  keep(std::move(requested));
+  if (deferred) {
+    deferred_.insert_or_assign(ptr, std::move(completed));
+  } else {
+    keep(std::move(completed));
+  }
+  if (const auto found = contexts_.find(ptr); found != contexts_.end()) {
+    dropped = std::move(found->second);
+    contexts_.erase(found);
+  }
+}
+
+void History::deferred_free_over(const void* ptr) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = deferred_.find(ptr);
+  if (found == deferred_.end()) return;
+  found->second.time_.approx_t_ = c10::getApproximateTime();
+  keep(std::move(found->second));
+  deferred_.erase(found);
+}
+
 void History::remember(const void* ptr, Context context) {
   if (context == nullptr) return;
   const std::scoped_lock lock(mutex_);
   contexts_[ptr] = std::move(context);
-}
-
-void History::forget(const void* ptr) {
-  Context dropped;  // its destructor may want the GIL
-  const std::scoped_lock lock(mutex_);
-  const auto found = contexts_.find(ptr);
-  if (found == contexts_.end()) return;
-  dropped = std::move(found->second);
-  contexts_.erase(found);
 }
 
 History::Context History::context_of(const void* ptr) const {

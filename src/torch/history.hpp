@@ -38,9 +38,13 @@ class History {
   void record(Entry::Action action, int device, size_t address, size_t bytes, cudaStream_t stream,
               c10::MempoolId_t pool, Context context);
 
+  // The free of a block, and its end: at once, or, where it waits for other streams, with deferred_free_over().
+  void record_free(const void* ptr, int device, size_t bytes, cudaStream_t stream, c10::MempoolId_t pool,
+                   const Context& context, bool deferred);
+  void deferred_free_over(const void* ptr);
+
   // The stack of a block's allocation is kept as long as the block lives.
   void remember(const void* ptr, Context context);
-  void forget(const void* ptr);
   Context context_of(const void* ptr) const;
 
   void annotate(int device, const std::vector<std::pair<std::string, std::string>>& metadata);
@@ -60,6 +64,9 @@ class History {
   };
 
   void update_listening();
+  Entry make(Entry::Action action, int device, size_t address, size_t bytes, cudaStream_t stream, c10::MempoolId_t pool,
+             Context context) const;
+  void keep(Entry entry);
 
   std::atomic<bool> recording_{false};
   std::atomic<bool> listening_{false};
@@ -73,6 +80,7 @@ class History {
   std::vector<Annotation> annotations_;
   std::vector<Tracker> trackers_;
   std::unordered_map<const void*, Context> contexts_;
+  std::unordered_map<const void*, Entry> deferred_;
 };
 
 }  // namespace reprieve::torch_adapter
