@@ -71,7 +71,9 @@ Adapter& Adapter::instance() {
   return *adapter;
 }
 
-DeviceIndex Adapter::current_device() {
+DeviceIndex Adapter::current_device() const {
+  if (one_device_.load(std::memory_order_relaxed)) [[likely]]
+    return 0;
   DeviceIndex device = 0;
   C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
   return device;

@@ -42,6 +42,7 @@ void Adapter::init(int device_count) {
   check(reprieve_init(), "start");
   const double fraction = compat::cca::CUDAAllocatorConfig::per_process_memory_fraction();
   for (DeviceIndex device = 0; fraction < 1.0 && device < device_count; ++device) setMemoryFraction(fraction, device);
+  one_device_.store(device_count == 1, std::memory_order_relaxed);
   initialized_.store(true, std::memory_order_release);
 }
 
