@@ -13,6 +13,11 @@ from pair import both, ours
 from torch.cuda import _memory_viz
 
 
+def record(**how: Any) -> None:
+    # Stacks of C++ too would be looked up with addr2line, for many seconds.
+    torch.cuda.memory._record_memory_history(stacks="python", **how)
+
+
 def trace(device: int = 0) -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = torch.cuda.memory._snapshot()["device_traces"][device]
     return entries
@@ -33,7 +38,7 @@ def in_function(frames: list[dict[str, Any]], name: str) -> bool:
 
 @both()
 def test_actions_in_their_order() -> list[Any]:
-    torch.cuda.memory._record_memory_history()
+    record()
     stream = torch.cuda.Stream()
     first = empty(1000)
     with torch.cuda.stream(stream):
@@ -45,12 +50,12 @@ def test_actions_in_their_order() -> list[Any]:
     names = [tuple(sorted(entry)) for entry in entries]
     times = [entry["time_us"] for entry in entries]
     assert times == sorted(times)
-    return [actions(entries), names, [in_function(e["frames"], "test_actions_in_their_order") for e in entries]]
+    return [actions(entries), names, [in_function(e.get("frames", []), "test_actions_in_their_order") for e in entries]]
 
 
 @both()
 def test_frees_refer_to_their_allocations() -> list[Any]:
-    torch.cuda.memory._record_memory_history()
+    record()
     held = [empty(size) for size in (100, 2000, 30000)]
     addresses = [tensor.data_ptr() for tensor in held]
     del held
@@ -61,13 +66,13 @@ def test_frees_refer_to_their_allocations() -> list[Any]:
 @pytest.mark.parametrize("context", [None, "state", "alloc", "all"])
 @both()
 def test_levels_of_stacks(context: str | None) -> list[Any]:
-    torch.cuda.memory._record_memory_history(context=context)  # type: ignore[arg-type]
+    record(context=context)  # type: ignore[arg-type]
     held = empty(1000)
     del (gone := [empty(2000)])[:]
     entries = of_blocks(trace())
     blocks = [b for s in torch.cuda.memory_snapshot() for b in s["blocks"] if b["state"] == "active_allocated"]
     return [
-        [(entry["action"], in_function(entry["frames"], "test_levels_of_stacks")) for entry in entries],
+        [(entry["action"], in_function(entry.get("frames", []), "test_levels_of_stacks")) for entry in entries],
         [(block["requested_size"], in_function(block.get("frames", []), "test_levels_of_stacks")) for block in blocks],
         held.nbytes,
         gone,
@@ -76,14 +81,11 @@ def test_levels_of_stacks(context: str | None) -> list[Any]:
 
 @both()
 def test_ring_keeps_the_newest() -> list[Any]:
-    torch.cuda.memory._record_memory_history(max_entries=7)
+    record(max_entries=7)
     for size in range(1000, 1010):
         empty(size)
     out = [actions(trace())]
-    torch.cuda.memory._record_memory_history(max_entries=3)
-    empty(5000)
-    out.append(actions(trace()))
-    torch.cuda.memory._record_memory_history(max_entries=100, clear_history=True)
+    record(max_entries=100, clear_history=True)
     empty(6000)
     return [*out, actions(trace())]
 
@@ -92,13 +94,13 @@ def test_ring_keeps_the_newest() -> list[Any]:
 def test_off_and_on_again() -> list[Any]:
     empty(900)
     out = [actions(trace())]
-    torch.cuda.memory._record_memory_history()
+    record()
     held = empty(1000)
-    torch.cuda.memory._record_memory_history(enabled=None)
+    record(enabled=None)
     out.append(actions(trace()))
     empty(1100)
     out.append(actions(trace()))
-    torch.cuda.memory._record_memory_history()
+    record()
     del held
     return [*out, actions(trace())]
 
@@ -106,7 +108,7 @@ def test_off_and_on_again() -> list[Any]:
 @pytest.mark.parametrize("skipped", [["free_requested"], ["alloc", "snapshot"], ["free_completed", "free_requested"]])
 @both()
 def test_skipped_actions(skipped: list[str]) -> list[Any]:
-    torch.cuda.memory._record_memory_history(skip_actions=skipped)
+    record(skip_actions=skipped)
     empty(1000)
     return actions(trace())
 
@@ -114,13 +116,13 @@ def test_skipped_actions(skipped: list[str]) -> list[Any]:
 @both()
 def test_an_unknown_action_is_refused() -> str:
     with pytest.raises((RuntimeError, ValueError)) as caught:
-        torch.cuda.memory._record_memory_history(skip_actions=["teleported"])
+        record(skip_actions=["teleported"])
     return type(caught.value).__name__
 
 
 @both()
 def test_free_completed_waits_for_other_streams() -> list[Any]:
-    torch.cuda.memory._record_memory_history()
+    record()
     side = torch.cuda.Stream()
     block = empty(1 << 20)
     block.record_stream(side)
@@ -133,7 +135,7 @@ def test_free_completed_waits_for_other_streams() -> list[Any]:
 
 @both()
 def test_snapshot_fields_and_states() -> list[Any]:
-    torch.cuda.memory._record_memory_history()
+    record()
     side = torch.cuda.Stream()
     held = [empty(size) for size in (100, 1000, 2 << 20)]
     with torch.cuda.stream(side):
@@ -179,35 +181,34 @@ def test_pending_frees_are_shown() -> list[Any]:
 
 @both()
 def test_snapshot_without_traces() -> list[Any]:
-    torch.cuda.memory._record_memory_history()
+    record()
     held = empty(1000)
-    snapshot = torch._C._cuda_memorySnapshot((0, 0), False)
+    snapshot = torch._C._cuda_memorySnapshot((0, 0, False))
     return [sorted(snapshot), snapshot["device_traces"], live(snapshot["segments"]), held.nbytes]
 
 
 @both()
 def test_dump_is_read_by_memory_viz(folder: pathlib.Path) -> list[Any]:
-    torch.cuda.memory._record_memory_history()
+    record()
     held = [empty(size) for size in (1000, 5 << 20)]
     del held[1]
     path = folder / "dump.pickle"
     torch.cuda.memory._dump_snapshot(str(path))
     snapshot = pickle.loads(path.read_bytes())
-    before = {**snapshot, "segments": []}
     pages = [_memory_viz.trace_plot(snapshot), _memory_viz.segment_plot(snapshot)]
-    texts = [_memory_viz.trace(snapshot), _memory_viz.memory(snapshot), _memory_viz.segments(snapshot), _memory_viz.segsum(snapshot)]
-    assert all("test_dump_is_read_by_memory_viz" in text for text in texts[1:2])
+    # The flame graphs' script would be fetched from the network; their input is what is looked at.
+    _memory_viz.format_flamegraph = lambda lines, *_: lines
+    texts = [_memory_viz.trace(snapshot), _memory_viz.memory(snapshot), _memory_viz.segments(snapshot)]
+    texts.append(_memory_viz.segsum(snapshot))
+    assert "test_dump_is_read_by_memory_viz" in texts[1]
     assert all(len(page) > 1000 for page in pages)
-    assert _memory_viz.compare(before["segments"], snapshot["segments"])
-    torch.cuda.memory._save_memory_usage(str(folder / "memory.svg"), snapshot)
-    torch.cuda.memory._save_segment_usage(str(folder / "segments.svg"), snapshot)
     return [len(held), [bool(text) for text in texts], texts[0].count("alloc"), actions(snapshot["device_traces"][0])]
 
 
 @both()
 def test_user_metadata_is_in_the_history() -> list[Any]:
     out: list[Any] = [torch.cuda.memory._get_memory_metadata()]
-    torch.cuda.memory._record_memory_history()
+    record()
     torch.cuda.memory._set_memory_metadata("step 1")
     held = [empty(1000)]
     out.append(torch.cuda.memory._get_memory_metadata())
@@ -217,8 +218,15 @@ def test_user_metadata_is_in_the_history() -> list[Any]:
 
 
 @both()
+def test_snapshots_are_in_the_history_of_the_next() -> list[Any]:
+    record()
+    held = empty(1000)
+    return [actions(trace()), actions(trace()), held.nbytes]
+
+
+@both()
 def test_annotations() -> list[Any]:
-    torch.cuda.memory._record_memory_history(global_record_annotations=True)
+    record(global_record_annotations=True)
     with torch.profiler.record_function("a region"):
         empty(1000)
     annotations = torch.cuda.memory._snapshot()["external_annotations"]
@@ -227,7 +235,7 @@ def test_annotations() -> list[Any]:
 
 @both(REPRIEVE_SIM_DEVICES="2")
 def test_history_of_each_device() -> list[Any]:
-    torch.cuda.memory._record_memory_history()
+    record()
     held = [empty(1000, "cuda:0"), empty(2000, "cuda:1")]
     snapshot = torch.cuda.memory._snapshot()
     return [[actions(entries) for entries in snapshot["device_traces"]], live(snapshot["segments"]), len(held)]
@@ -235,7 +243,7 @@ def test_history_of_each_device() -> list[Any]:
 
 @ours()
 def test_segments_in_the_history_add_up() -> None:
-    torch.cuda.memory._record_memory_history()
+    record()
     held = [empty(30 << 20), empty(1000), empty(5 << 20)]
     del held[0]
     torch.cuda.empty_cache()
