@@ -150,6 +150,10 @@ REPRIEVE_API reprieve_status reprieve_get_limit(int device, size_t* out);
 /* The chunks under a live block are never again moved to other addresses or other memory (registered or exported). */
 REPRIEVE_API reprieve_status reprieve_pin_backing(void* ptr);
 
+/* Kernels of device `peer` may use all memory of `device` from now on, as after cudaDeviceEnablePeerAccess, which does
+ * nothing for mapped memory. It cannot be taken back. Calling it again is harmless. */
+REPRIEVE_API reprieve_status reprieve_enable_peer_access(int device, int peer);
+
 /* ---- what is happening ------------------------------------------------------------------------------------------ */
 
 /* current = allocated - freed; peak since the last reset. Exact over all threads. */
@@ -225,8 +229,9 @@ typedef struct reprieve_block_info {
   size_t size;
   void* address;
   size_t bytes;
-  size_t requested; /* of a live block, else 0 */
-  int state;        /* REPRIEVE_BLOCK_… */
+  size_t requested;     /* of a live block, else 0 */
+  int state;            /* REPRIEVE_BLOCK_… */
+  size_t other_streams; /* that a live block was said to be used on: its free waits for them */
 } reprieve_block_info;
 
 /* Shows every segment of the device, each followed by its blocks in the order of addresses. The functions run under
@@ -263,6 +268,9 @@ typedef struct reprieve_hooks {
    * locks: it may not call the library, wait for a thread that does, or take Python's GIL. */
   void (*segment)(void* user, int device, int backed, void* address, size_t bytes, reprieve_stream stream,
                   reprieve_pool pool);
+
+  /* A block that was freed while other streams still used it is free memory now. Called under locks, as segment(). */
+  void (*deferred_free)(void* user, int device, void* address);
 
   /* Around every wait for the GPU, no lock held: to let go of Python's GIL. wait_end gets what wait_begin returned. */
   void* (*wait_begin)(void* user);

@@ -6,8 +6,12 @@ Importing this package loads nothing: neither the library nor the command line's
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["__version__", "cmake_dir", "library_path"]
+if TYPE_CHECKING:
+    from reprieve._torch import InstallError, install, is_installed
+
+__all__ = ["InstallError", "__version__", "cmake_dir", "install", "is_installed", "library_path"]
 
 __version__: str
 
@@ -34,7 +38,11 @@ def cmake_dir() -> str:
     return path
 
 
-def __getattr__(name: str) -> str:
+def __getattr__(name: str) -> Any:
+    if name in ("InstallError", "install", "is_installed"):
+        from reprieve import _torch
+
+        return getattr(_torch, name)
     # The version is the loaded library's own, so that it cannot differ from the library; asking for it loads that.
     if name == "__version__":
         from reprieve import _native

@@ -127,6 +127,7 @@ reprieve_block_info to_c(const memory::BlockView& block) {
   info.state = block.state == memory::RangeState::live       ? REPRIEVE_BLOCK_LIVE
                : block.state == memory::RangeState::deferred ? REPRIEVE_BLOCK_DEFERRED
                                                              : REPRIEVE_BLOCK_FREE;
+  info.other_streams = block.other_streams;
   return info;
 }
 
@@ -224,6 +225,12 @@ reprieve_status reprieve_alloc_in_pool(void** out, size_t bytes, int device, rep
 
 reprieve_status reprieve_alloc(void** out, size_t bytes, int device, reprieve_stream stream) {
   return allocate(out, bytes, device, stream, 0);
+}
+
+reprieve_status reprieve_enable_peer_access(int device, int peer) {
+  return with_device(device, [&](memory::Allocator& allocator) {
+    return with_device(peer, [&](memory::Allocator&) { return report(allocator.add_peer(peer), &allocator); });
+  });
 }
 
 reprieve_status reprieve_alloc_at(void* ptr, size_t bytes, int device, reprieve_stream stream, reprieve_pool pool) {

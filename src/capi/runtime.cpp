@@ -35,6 +35,10 @@ const memory::Hooks forwarded_hooks{
       installed_hooks.segment(installed_hooks.user, device, backed ? 1 : 0, reinterpret_cast<void*>(address), bytes,
                               reinterpret_cast<reprieve_stream>(static_cast<std::uintptr_t>(stream)), pool);
     },
+    [](void*, int device, memory::Address address) {
+      if (installed_hooks.deferred_free == nullptr) return;
+      installed_hooks.deferred_free(installed_hooks.user, device, reinterpret_cast<void*>(address));
+    },
     [](void*) -> void* {
       return installed_hooks.wait_begin != nullptr ? installed_hooks.wait_begin(installed_hooks.user) : nullptr;
     },

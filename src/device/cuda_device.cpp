@@ -128,11 +128,21 @@ Status CudaDevice::do_map(Address at, std::size_t bytes, Handle handle) {
   return status_of(api_->mem_map(at, bytes, 0, static_cast<driver::MemHandle>(handle), 0), "cuMemMap");
 }
 
-Status CudaDevice::do_set_access(Address at, std::size_t bytes) {
+Status CudaDevice::do_set_access(Address at, std::size_t bytes, std::span<const int> peers) {
   const CurrentContext current(*api_, context_);
   if (current.result() != driver::success) return status_of(current.result(), "cuCtxPushCurrent");
-  const driver::Access access{{driver::location_device, device_}, driver::access_read_write};
-  return status_of(api_->mem_set_access(at, bytes, &access, 1), "cuMemSetAccess");
+  constexpr std::size_t most = 64;
+  std::array<driver::Access, most> access{};
+  std::size_t count = 0;
+  access[count++] = {{driver::location_device, device_}, driver::access_read_write};
+  for (const int peer : peers) {
+    driver::Ordinal other = 0;
+    if (const driver::Result result = api_->device_get(&other, peer); result != driver::success || count == most) {
+      return status_of(result == driver::success ? driver::invalid_value : result, "cuDeviceGet");
+    }
+    access[count++] = {{driver::location_device, other}, driver::access_read_write};
+  }
+  return status_of(api_->mem_set_access(at, bytes, access.data(), count), "cuMemSetAccess");
 }
 
 Status CudaDevice::do_unmap(Address at, std::size_t bytes) {
@@ -161,7 +171,7 @@ Status CudaDevice::try_memory_calls() {
     if (status.ok()) {
       status = do_map(at, bytes, handle);
       if (status.ok()) {
-        status = do_set_access(at, bytes);
+        status = do_set_access(at, bytes, {});
         keep_first(status, do_unmap(at, bytes));
       }
       keep_first(status, do_release(handle));

@@ -28,7 +28,7 @@ class CudaDevice final : public Device {
   Status do_create(std::size_t bytes, Location where, Handle& out) override;
   Status do_release(Handle handle) override;
   Status do_map(Address at, std::size_t bytes, Handle handle) override;
-  Status do_set_access(Address at, std::size_t bytes) override;
+  Status do_set_access(Address at, std::size_t bytes, std::span<const int> peers) override;
   Status do_unmap(Address at, std::size_t bytes) override;
   Status do_memory_info(std::size_t& free_bytes, std::size_t& total_bytes) override;
   Status do_event_create(Event& out) override;

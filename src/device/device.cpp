@@ -49,8 +49,8 @@ Status Device::release(Handle handle) {
 Status Device::map(Address at, std::size_t bytes, Handle handle) {
   return metered(Call::map, [&] { return do_map(at, bytes, handle); });
 }
-Status Device::set_access(Address at, std::size_t bytes) {
-  return metered(Call::set_access, [&] { return do_set_access(at, bytes); });
+Status Device::set_access(Address at, std::size_t bytes, std::span<const int> peers) {
+  return metered(Call::set_access, [&] { return do_set_access(at, bytes, peers); });
 }
 Status Device::unmap(Address at, std::size_t bytes) {
   return metered(Call::unmap, [&] { return do_unmap(at, bytes); });

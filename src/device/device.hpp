@@ -18,7 +18,8 @@
 // | release         | no     | yes     | handle from create; memory goes back when its last mapping is gone
 // | map             | no     | yes     | whole handle, inside a reservation, on addresses with nothing mapped; may be
 // |                 |        |         | mapped elsewhere at the same time; unusable until set_access
-// | set_access      | no     | yes     | range covers whole mappings, no gap
+// | set_access      | no     | yes     | range covers whole mappings, no gap; peers: ordinals of other devices that may
+// |                 |        |         | use the range from now on as well
 // | unmap           | no     | yes     | exactly one mapping; no queued work may still touch these addresses
 // | memory_info     | no     | yes     |
 // | event_create    | no     | yes     |
@@ -37,6 +38,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/status.hpp"
@@ -92,7 +94,7 @@ class Device {
   Status create(std::size_t bytes, Location where, Handle& out);
   Status release(Handle handle);
   Status map(Address at, std::size_t bytes, Handle handle);
-  Status set_access(Address at, std::size_t bytes);
+  Status set_access(Address at, std::size_t bytes, std::span<const int> peers = {});
   Status unmap(Address at, std::size_t bytes);
   Status memory_info(std::size_t& free_bytes, std::size_t& total_bytes);
 
@@ -128,7 +130,7 @@ class Device {
   virtual Status do_create(std::size_t bytes, Location where, Handle& out) = 0;
   virtual Status do_release(Handle handle) = 0;
   virtual Status do_map(Address at, std::size_t bytes, Handle handle) = 0;
-  virtual Status do_set_access(Address at, std::size_t bytes) = 0;
+  virtual Status do_set_access(Address at, std::size_t bytes, std::span<const int> peers) = 0;
   virtual Status do_unmap(Address at, std::size_t bytes) = 0;
   virtual Status do_memory_info(std::size_t& free_bytes, std::size_t& total_bytes) = 0;
   virtual Status do_event_create(Event& out) = 0;

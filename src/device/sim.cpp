@@ -69,8 +69,15 @@ class SimDevice final : public Device {
   Status do_map(Address at, std::size_t bytes, Handle handle) override {
     return status_of(machine_.map(at, bytes, id(handle)), "map");
   }
-  Status do_set_access(Address at, std::size_t bytes) override {
-    return status_of(machine_.set_access(ordinal_, at, bytes), "set_access");
+  Status do_set_access(Address at, std::size_t bytes, std::span<const int> peers) override {
+    for (const int peer : peers) {
+      if (peer < 0 || peer >= machine_.device_count()) return status_of(Code::invalid_device, "set_access");
+    }
+    Code code = machine_.set_access(ordinal_, at, bytes);
+    for (const int peer : peers) {
+      if (code == Code::success) code = machine_.set_access(peer, at, bytes);
+    }
+    return status_of(code, "set_access");
   }
   Status do_unmap(Address at, std::size_t bytes) override { return status_of(machine_.unmap(at, bytes), "unmap"); }
   Status do_memory_info(std::size_t& free_bytes, std::size_t& total_bytes) override {

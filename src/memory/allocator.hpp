@@ -104,6 +104,9 @@ class Allocator {
   // then it is regrouped back. invalid_argument where that cannot be.
   Status allocate_at(Stream stream, PoolId pool, void* at, std::uint64_t bytes);
 
+  // Another device may use all memory of this one, what there is and what there will be. It cannot be taken back.
+  Status add_peer(int ordinal);
+
   // Shows every segment and block of the device.
   void visit(Visitor& visitor);
 
@@ -224,6 +227,7 @@ class Allocator {
 
   // ---- hooks.cpp ----
   void tell_segment(const Pool& pool, bool backed, Address at, std::uint64_t bytes) const;
+  void tell_deferred_free(Address at) const;
   void let_others_collect() const;
   bool wait_for(Mark& mark, std::chrono::nanoseconds timeout, Status& status) const;
 
@@ -244,6 +248,7 @@ class Allocator {
   Status trouble_;                           // the first device error since something began to look for memory
   std::vector<StaleMapping> failed_unmaps_;  // tried again whenever memory is short
   std::vector<Chunk*> failed_releases_;
+  std::vector<int> peers_;  // devices that may use this one's memory
   std::size_t closed_pools_ = 0;
 
   ByKind<std::array<std::int64_t, metric_count>> peaks_;  // valid while there are several pools

@@ -233,7 +233,7 @@ Status Allocator::execute(Pool& pool, Arena& arena, Plan& plan) {
     made.push_back({piece.chunk, at, &span});
     at += piece.bytes;
   }
-  if (status.ok()) status = device_.set_access(begin, plan.bytes);
+  if (status.ok()) status = device_.set_access(begin, plan.bytes, peers_);
   const bool moves_own =
       std::any_of(plan.pieces.begin(), plan.pieces.end(), [&](const Piece& piece) { return piece.owner == &pool; });
   Status asked;

@@ -10,6 +10,12 @@ void Allocator::tell_segment(const Pool& pool, bool backed, Address at, std::uin
   hooks->segment(hooks->user, device_.properties().ordinal, backed, at, bytes, pool.key.stream.stream, pool.key.id);
 }
 
+void Allocator::tell_deferred_free(Address at) const {
+  const Hooks* const hooks = hooks_.load(std::memory_order_acquire);
+  if (hooks == nullptr || hooks->deferred_free == nullptr) return;
+  hooks->deferred_free(hooks->user, device_.properties().ordinal, at);
+}
+
 void Allocator::let_others_collect() const {
   thread_local bool collecting = false;
   const Hooks* const hooks = hooks_.load(std::memory_order_acquire);

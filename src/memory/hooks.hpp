@@ -21,6 +21,9 @@ struct Hooks {
   void (*segment)(void* user, int device, bool backed, Address address, std::uint64_t bytes, Stream stream,
                   std::uint64_t pool) = nullptr;
 
+  // A block that was freed while other streams still used it is free memory now. Called under locks, as segment().
+  void (*deferred_free)(void* user, int device, Address address) = nullptr;
+
   // Around every wait for the GPU, with no lock held: here a thread lets go of Python's GIL. What the first returns is
   // given to the second.
   void* (*wait_begin)(void* user) = nullptr;

@@ -54,6 +54,29 @@ Pool* Allocator::lookup_pool(const PoolKey& key) {
   return raw;
 }
 
+Status Allocator::add_peer(int ordinal) {
+  try {
+    const std::scoped_lock lock(mutex_);
+    if (ordinal == device_.properties().ordinal) return success();
+    if (std::find(peers_.begin(), peers_.end(), ordinal) != peers_.end()) return success();
+    peers_.push_back(ordinal);
+    Status status;
+    for (const auto& chunk : chunks_) {
+      if (status.ok() && chunk->home != 0) status = device_.set_access(chunk->home, chunk->bytes, peers_);
+    }
+    for (const auto& pool : pools_) {
+      for (const StaleMapping& kept : pool->kept) {
+        if (status.ok()) status = device_.set_access(kept.at, kept.chunk->bytes, peers_);
+      }
+    }
+    // A device that can use some of the memory and not the rest is no peer.
+    if (!status.ok()) peers_.pop_back();
+    return status;
+  } catch (const std::bad_alloc&) {
+    return failure(Errc::host_memory, "no host memory for the allocator's records");
+  }
+}
+
 Status Allocator::create_pool(bool graph, PoolId& out) {
   const std::scoped_lock lock(mutex_);
   private_pools_.emplace(next_pool_, graph);

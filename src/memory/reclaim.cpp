@@ -94,6 +94,7 @@ void Allocator::finish_deferred(Pool& pool) {
     });
     if (!entry.unmarked.empty() || !entry.marks.empty()) return false;
     entry.arena->counters.deferral_ended(static_cast<std::int64_t>(entry.range->size));
+    tell_deferred_free(entry.range->address);
     entry.arena->give(entry.range, ++pool.sequence);
     return true;
   };

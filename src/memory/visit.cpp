@@ -8,7 +8,8 @@ namespace {
 
 BlockView view_of(const Range& range) {
   const bool live = range.state == RangeState::live;
-  return {range.address, range.size, live ? range.block.requested : 0, range.state};
+  const std::size_t others = live && range.block.uses != nullptr ? range.block.uses->size() : 0;
+  return {range.address, range.size, live ? range.block.requested : 0, range.state, others};
 }
 
 SegmentView segment_from(const Pool& pool, const Arena& arena, const Range& first) {

@@ -91,6 +91,17 @@ TEST_F(AdapterTest, BlocksAtGivenAddresses) {
   EXPECT_EQ(reprieve_pool_destroy(0, graph), REPRIEVE_OK);
 }
 
+TEST_F(AdapterTest, PeerAccess) {
+  void* const before = alloc(8 * MiB, 0);
+  ASSERT_EQ(reprieve_enable_peer_access(0, 1), REPRIEVE_OK) << last_error();
+  EXPECT_EQ(reprieve_enable_peer_access(0, 1), REPRIEVE_OK);
+  EXPECT_EQ(reprieve_enable_peer_access(0, 0), REPRIEVE_OK);
+  expect_invalid(reprieve_enable_peer_access(0, 7), "device 7: there are 2 (0 to 1)");
+  void* const after = alloc(64 * MiB, 0);
+  free(before);
+  free(after);
+}
+
 struct Told {
   int collects = 0;
   long long backed_bytes = 0;

@@ -61,6 +61,7 @@ TEST_F(ForkTest, EveryCallIsRefused) {
     REFUSED(reprieve_alloc_at(block, 512, 0, nullptr, 0));
     REFUSED(reprieve_get_block_info(block, nullptr, nullptr));
     REFUSED(reprieve_set_hooks(nullptr));
+    REFUSED(reprieve_enable_peer_access(0, 1));
     REFUSED(reprieve_record_stream(block, other));
     REFUSED(reprieve_pin_backing(block));
     REFUSED(reprieve_pool_create(0, 0, &pool));

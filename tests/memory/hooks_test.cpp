@@ -25,6 +25,7 @@ class HooksTest : public MemoryTest {
         known.erase(found);
       }
     };
+    hooks.deferred_free = [](void* user, int, Address at) { static_cast<HooksTest*>(user)->deferred.push_back(at); };
     hooks.wait_begin = [](void* user) -> void* {
       ++static_cast<HooksTest*>(user)->waits;
       return user;
@@ -50,6 +51,7 @@ class HooksTest : public MemoryTest {
 
   Hooks hooks;
   std::map<Address, std::uint64_t> homes;
+  std::vector<Address> deferred;
   int collects = 0;
   int waits = 0;
   int waits_over = 0;
@@ -88,6 +90,21 @@ TEST_F(HooksTest, SegmentsAreToldAsTheyComeAndGo) {
   for (void* block : {blocks[1], blocks[3], large}) free(block);
   EXPECT_TRUE(allocator->trim(0).ok());
   EXPECT_TRUE(homes.empty());
+}
+
+TEST_F(HooksTest, ADeferredFreeIsToldWhenItIsOver) {
+  void* const block = alloc(s, 16 * MiB);
+  record(block, t);
+  hold(t);
+  write(t, block, 16 * MiB, 1);
+  free(block);
+  EXPECT_TRUE(deferred.empty());
+  resume(t);
+  synchronize();
+  free(alloc(s, 32 * MiB));
+  EXPECT_EQ(deferred, std::vector<Address>{address(block)});
+  free(alloc(s, 64 * MiB));
+  EXPECT_EQ(deferred.size(), 1U);
 }
 
 TEST_F(HooksTest, EveryWaitIsToldBeforeAndAfter) {

@@ -90,6 +90,10 @@ TEST_F(VisitTest, WhereABlockLies) {
   EXPECT_EQ(place.segment.address, address(a));
   EXPECT_EQ(place.segment.bytes, 32 * MiB);
   EXPECT_EQ(place.device, 0);
+  EXPECT_EQ(place.block.other_streams, 0U);
+  record(b, t);
+  ASSERT_TRUE(Allocator::locate(addresses, b, place).ok());
+  EXPECT_EQ(place.block.other_streams, 1U);
   EXPECT_EQ(Allocator::locate(addresses, static_cast<char*>(b) + 512, place).code, Errc::invalid_argument);
   EXPECT_EQ(Allocator::locate(addresses, this, place).code, Errc::invalid_argument);
   free(a);
