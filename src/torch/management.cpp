@@ -72,11 +72,13 @@ DeviceStats Adapter::getDeviceStats(DeviceIndex device) {
   set(out.allocation, stats.allocations, stats.small.allocations, stats.large.allocations);
   set(out.segment, stats.segments, stats.small.segments, stats.large.segments);
   set(out.active, stats.active_blocks, stats.small.active_blocks, stats.large.active_blocks);
-  set(out.inactive_split, stats.inactive_split_blocks, stats.small.inactive_split_blocks, stats.large.inactive_split_blocks);
+  set(out.inactive_split, stats.inactive_split_blocks, stats.small.inactive_split_blocks,
+      stats.large.inactive_split_blocks);
   set(out.allocated_bytes, stats.allocated_bytes, stats.small.allocated_bytes, stats.large.allocated_bytes);
   set(out.reserved_bytes, stats.reserved_bytes, stats.small.reserved_bytes, stats.large.reserved_bytes);
   set(out.active_bytes, stats.active_bytes, stats.small.active_bytes, stats.large.active_bytes);
-  set(out.inactive_split_bytes, stats.inactive_split_bytes, stats.small.inactive_split_bytes, stats.large.inactive_split_bytes);
+  set(out.inactive_split_bytes, stats.inactive_split_bytes, stats.small.inactive_split_bytes,
+      stats.large.inactive_split_bytes);
   set(out.requested_bytes, stats.requested_bytes, stats.small.requested_bytes, stats.large.requested_bytes);
   out.num_alloc_retries = stats.alloc_retries;
   out.num_ooms = stats.ooms;
