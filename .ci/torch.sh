@@ -55,10 +55,11 @@ build_standin() {
   local name=$1 folder=$root/build/standin-$1 site
   site=$("$root/build/$name/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   local configure=(cmake -G Ninja -S "$root" -B "$folder" -DCMAKE_BUILD_TYPE=Release -DREPRIEVE_TESTS=OFF
-    "-DREPRIEVE_STANDIN_TORCH=$site" "-DREPRIEVE_CUDA_INCLUDE=$(echo "$site"/nvidia/cu*/include)")
+    "-DREPRIEVE_STANDIN_TORCH=$site" "-DREPRIEVE_TORCH_PYTHON=$root/build/$name/bin/python"
+    "-DREPRIEVE_CUDA_INCLUDE=$(echo "$site"/nvidia/cu*/include)")
   [ ! -d "$root/build/deps" ] || configure+=("-DCMAKE_PREFIX_PATH=$root/build/deps/usr")
   if [ "${CI:-}" = true ]; then configure+=(-DREPRIEVE_WERROR=ON); fi
-  "${configure[@]}" && ninja -C "$folder" reprieve reprieve_standin
+  "${configure[@]}" && ninja -C "$folder" reprieve reprieve_standin reprieve_torch
 }
 
 standin_tests() {
