@@ -46,8 +46,9 @@ class Program:
             step = self._choose.choices(self._steps, weights)[0][1]
             answer = step()
             figures = counters(exact=not self._large)
-            # When an allocator looks whether other streams are done with a freed block is its policy.
-            figures = {name: value for name, value in figures.items() if not name.startswith("active")}
+            # When an allocator looks whether other streams are done with a freed block is its policy; these figures
+            # wait for that, and are compared when a synchronization and empty_cache have settled them.
+            figures = {name: value for name, value in figures.items() if not name.startswith(("active", "requested"))}
             found.append((step.__name__, (answer, figures)))
         return found
 
@@ -72,7 +73,8 @@ class Program:
     def empty_cache(self) -> dict[str, int]:
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
-        return {name: value for name, value in torch.cuda.memory_stats().items() if name == "active.all.current"}
+        stats = torch.cuda.memory_stats()
+        return {name: stats[name] for name in ("active.all.current", "requested_bytes.all.current")}
 
     def new_pool(self) -> None:
         if len(self._pools) < 3:
