@@ -51,7 +51,7 @@ void check(reprieve_status status, const char* what) {
   TORCH_CHECK(false, "reprieve: ", what, ": ", text.empty() ? reprieve_status_string(status) : text);
 }
 
-Adapter::Adapter() : fractions_(C10_COMPILE_TIME_MAX_GPUS) {
+Adapter::Adapter() : fractions_(C10_COMPILE_TIME_MAX_GPUS), ooms_(C10_COMPILE_TIME_MAX_GPUS) {
   reprieve_hooks hooks{};
   hooks.size = sizeof hooks;
   hooks.user = this;
@@ -147,6 +147,7 @@ void* Adapter::take_failed(reprieve_status status, DeviceIndex device, cudaStrea
   reprieve_stats stats{};
   stats.size = sizeof stats;
   check(reprieve_get_stats(device, &stats), "statistics");
+  ooms_.at(static_cast<size_t>(device)).fetch_add(1, std::memory_order_relaxed);
   history_.record(Action::OOM, device, free, bytes, stream, {0, 0}, history_.gather(When::ALLOC));
   c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(bytes), static_cast<size_t>(stats.allocated_bytes.current),
                                    static_cast<size_t>(stats.reserved_bytes.current), c10::Device(c10::kCUDA, device));
@@ -154,6 +155,16 @@ void* Adapter::take_failed(reprieve_status status, DeviceIndex device, cudaStrea
   check(reprieve_get_limit(device, &limit), "the limit");
   observers_.tell(device, bytes, limit != 0 ? limit : total, free);
   throw_out_of_memory(device, bytes, free, total);
+}
+
+void Adapter::raw_delete(void* ptr) {
+  if (ptr == nullptr) return;
+  reprieve_block_info block{};
+  block.size = sizeof block;
+  const reprieve_status status = reprieve_get_block_info(ptr, &block, nullptr);
+  TORCH_CHECK(status != REPRIEVE_ERROR_INVALID_ARGUMENT && (status != REPRIEVE_OK || block.address == ptr),
+              "invalid device pointer: ", ptr);
+  delete_block(ptr);
 }
 
 void Adapter::delete_block(void* ptr) {

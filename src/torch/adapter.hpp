@@ -50,7 +50,8 @@ class Adapter final : public compat::cca::CUDAAllocator {
   // ---- CUDAAllocator ----
   void* raw_alloc(size_t bytes) override;
   void* raw_alloc_with_stream(size_t bytes, cudaStream_t stream) override;
-  void raw_delete(void* ptr) override { delete_block(ptr); }
+  // Unlike the deleter of blocks, throws for what is none.
+  void raw_delete(void* ptr) override;
   void init(int device_count) override;
   double getMemoryFraction(DeviceIndex device) override;
   void setMemoryFraction(double fraction, DeviceIndex device) override;
@@ -107,6 +108,8 @@ class Adapter final : public compat::cca::CUDAAllocator {
   Adapter();
 
   static void delete_block(void* ptr);
+  // Throws for an index that no device has.
+  static void check_device(DeviceIndex device);
   DeviceIndex current_device() const;
 
   // A block for `stream` of `device`; throws where there is none.
@@ -131,6 +134,8 @@ class Adapter final : public compat::cca::CUDAAllocator {
   History history_;
   OomObservers observers_;
   std::vector<std::atomic<double>> fractions_;
+  // Errors thrown, by device. The library counts each of its refusals, of which a pool for emergencies may make none.
+  std::vector<std::atomic<int64_t>> ooms_;
 };
 
 // Throws what a failed call of the library stands for; nothing for REPRIEVE_OK. Not for allocations (oom.hpp).

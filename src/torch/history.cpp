@@ -100,8 +100,10 @@ void History::record(Entry::Action action, int device, size_t address, size_t by
 void History::record_free(const void* ptr, int device, size_t bytes, cudaStream_t stream, c10::MempoolId_t pool,
                           const Context& context, bool deferred) {
   const auto address = reinterpret_cast<size_t>(ptr);
-  Entry requested = make(Entry::FREE_REQUESTED, device, address, bytes, stream, pool, context);
-  Entry completed = make(Entry::FREE_COMPLETED, device, address, bytes, stream, pool, context);
+  // Where frees' own stacks are not gathered, they are shown with their allocation's.
+  const Context shown = context != nullptr ? context : context_of(ptr);
+  Entry requested = make(Entry::FREE_REQUESTED, device, address, bytes, stream, pool, shown);
+  Entry completed = make(Entry::FREE_COMPLETED, device, address, bytes, stream, pool, shown);
   Context dropped;  // its destructor may want the GIL
   const std::scoped_lock lock(mutex_);
   keep(std::move(requested));

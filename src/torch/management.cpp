@@ -52,7 +52,13 @@ void Adapter::init(int device_count) {
   initialized_.store(true, std::memory_order_release);
 }
 
+void Adapter::check_device(DeviceIndex device) {
+  TORCH_CHECK(device >= 0 && device < c10::cuda::device_count(), "Invalid device argument ", static_cast<int>(device),
+              ": did you call init?");
+}
+
 double Adapter::getMemoryFraction(DeviceIndex device) {
+  check_device(device);
   return fractions_.at(static_cast<size_t>(device)).load(std::memory_order_relaxed);
 }
 
@@ -67,6 +73,7 @@ void Adapter::setMemoryFraction(double fraction, DeviceIndex device) {
 void Adapter::emptyCache(MempoolId_t) { check(reprieve_empty_cache(-1), "empty_cache"); }
 
 DeviceStats Adapter::getDeviceStats(DeviceIndex device) {
+  check_device(device);
   const reprieve_stats stats = stats_of(device);
   DeviceStats out;
   set(out.allocation, stats.allocations, stats.small.allocations, stats.large.allocations);
@@ -81,7 +88,7 @@ DeviceStats Adapter::getDeviceStats(DeviceIndex device) {
       stats.large.inactive_split_bytes);
   set(out.requested_bytes, stats.requested_bytes, stats.small.requested_bytes, stats.large.requested_bytes);
   out.num_alloc_retries = stats.alloc_retries;
-  out.num_ooms = stats.ooms;
+  out.num_ooms = ooms_.at(static_cast<size_t>(device)).load(std::memory_order_relaxed);
   for (int kind = 0; kind < REPRIEVE_CALL_KINDS; ++kind) {
     const std::string_view call = reprieve_call_name(kind);
     if (call == "create") out.num_device_alloc = stats.driver_calls[kind];
@@ -92,10 +99,15 @@ DeviceStats Adapter::getDeviceStats(DeviceIndex device) {
 }
 
 void Adapter::resetAccumulatedStats(DeviceIndex device) {
+  check_device(device);
+  ooms_.at(static_cast<size_t>(device)).store(0, std::memory_order_relaxed);
   check(reprieve_reset_accumulated_stats(device), "resetting statistics");
 }
 
-void Adapter::resetPeakStats(DeviceIndex device) { check(reprieve_reset_peak_stats(device), "resetting peaks"); }
+void Adapter::resetPeakStats(DeviceIndex device) {
+  check_device(device);
+  check(reprieve_reset_peak_stats(device), "resetting peaks");
+}
 
 void Adapter::attachOutOfMemoryObserver(compat::cca::OutOfMemoryObserver observer) {
   observers_.add(std::move(observer));

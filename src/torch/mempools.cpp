@@ -88,8 +88,9 @@ void Mempools::set_no_split(int device, Id id) {
 
 reprieve_pool Mempools::route(int device, cudaStream_t stream) const {
   const std::scoped_lock lock(mutex_);
-  for (const Route& route : routes_) {
-    if (route.device == device && route.filter(stream)) return pools_.at({device, route.id}).pool;
+  // Of nested ones, the innermost.
+  for (auto route = routes_.rbegin(); route != routes_.rend(); ++route) {
+    if (route->device == device && route->filter(stream)) return pools_.at({device, route->id}).pool;
   }
   return 0;
 }

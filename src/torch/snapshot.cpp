@@ -39,8 +39,14 @@ Seen look(int device) {
 compat::cca::SnapshotInfo Adapter::snapshot(MempoolId_t pool, bool include_traces) {
   compat::cca::SnapshotInfo out;
   const int devices = c10::cuda::device_count();
+  // Before this snapshot's own entries: those are for the next.
+  if (include_traces) {
+    out.device_traces = history_.entries(devices);
+    out.external_annotations = history_.annotations();
+  }
   for (int device = 0; initialized() && device < devices; ++device) {
     const Seen seen = look(device);
+    size_t active = 0;
     auto block = seen.blocks.begin();
     for (const reprieve_segment_info& from : seen.segments) {
       const auto first = block;
@@ -67,14 +73,13 @@ compat::cca::SnapshotInfo Adapter::snapshot(MempoolId_t pool, bool include_trace
         segment.active_size += info.active ? info.size : 0;
         segment.blocks.push_back(std::move(info));
       }
+      active += segment.active_size;
       out.segments.push_back(std::move(segment));
     }
-    history_.record(c10::CachingDeviceAllocator::TraceEntry::SNAPSHOT, device, 0, 0, nullptr, pool, nullptr);
+    history_.record(c10::CachingDeviceAllocator::TraceEntry::SNAPSHOT, device, 0, active, nullptr, pool, nullptr);
   }
   std::sort(out.segments.begin(), out.segments.end(),
             [](const SegmentInfo& a, const SegmentInfo& b) { return a.address < b.address; });
-  out.device_traces = include_traces ? history_.entries(devices) : std::vector<std::vector<History::Entry>>(devices);
-  if (include_traces) out.external_annotations = history_.annotations();
 
   using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
   auto& config = out.config_metadata;

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
-LONGEST_S = 240
+LONGEST_S = 60
 SHOWN = 40  # differences of a pair that are listed
 NATIVE, REPRIEVE = "torch's own allocator", "reprieve"
 

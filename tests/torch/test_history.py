@@ -196,9 +196,8 @@ def test_dump_is_read_by_memory_viz(folder: pathlib.Path) -> list[Any]:
     torch.cuda.memory._dump_snapshot(str(path))
     snapshot = pickle.loads(path.read_bytes())
     pages = [_memory_viz.trace_plot(snapshot), _memory_viz.segment_plot(snapshot)]
-    # The flame graphs' script would be fetched from the network; their input is what is looked at.
-    _memory_viz.format_flamegraph = lambda lines, *_: lines
-    texts = [_memory_viz.trace(snapshot), _memory_viz.memory(snapshot), _memory_viz.segments(snapshot)]
+    # The flame graphs' script would be fetched from the network; its input is what is looked at.
+    texts = [_memory_viz.trace(snapshot), _memory_viz.memory(snapshot, str), _memory_viz.segments(snapshot, str)]
     texts.append(_memory_viz.segsum(snapshot))
     assert "test_dump_is_read_by_memory_viz" in texts[1]
     assert all(len(page) > 1000 for page in pages)
