@@ -229,7 +229,7 @@ typedef struct reprieve_block_info {
   size_t size;
   void* address;
   size_t bytes;
-  size_t requested;     /* of a live block, else 0 */
+  size_t requested;     /* 0 where it is free */
   int state;            /* REPRIEVE_BLOCK_… */
   size_t other_streams; /* that a live block was said to be used on: its free waits for them */
 } reprieve_block_info;

@@ -51,7 +51,7 @@ const std::array<Entry, 15> table = {{
    "0: as much as the driver has, less `headroom`."},
   {"headroom", &Options::headroom, Unit::bytes, 0, no_max, {}, "0",
    "Without a limit: memory that growth leaves free for what lives outside any allocator (modules loaded late, cuBLAS, "
-   "NCCL). 0: 512 MiB or 1 % of the device, whichever is more."},
+   "NCCL). 0: 512 MiB or 1 % of the device, whichever is more, and at most a sixteenth of it."},
   {"growth_slack", &Options::growth_slack, Unit::fraction, 0, 1, {}, "0.01",
    "How far reserved memory may exceed the peak of live memory before free memory is regrouped instead of taking more "
    "from the driver. Larger: fewer driver calls, more memory."},

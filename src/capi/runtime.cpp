@@ -46,8 +46,9 @@ const memory::Hooks forwarded_hooks{
       if (installed_hooks.wait_end != nullptr) installed_hooks.wait_end(installed_hooks.user, token);
     }};
 
-// What lives outside any allocator (modules loaded late, cuBLAS, NCCL) dies on a card filled to the last page.
-std::uint64_t default_headroom(std::uint64_t total) { return std::max(512 * MiB, total / 100); }
+// What lives outside any allocator (modules loaded late, cuBLAS, NCCL) dies on a card filled to the last page. Of a small
+// card, or a part of one, it may not take most.
+std::uint64_t default_headroom(std::uint64_t total) { return std::min(std::max(512 * MiB, total / 100), total / 16); }
 
 }  // namespace
 

@@ -9,7 +9,7 @@ namespace {
 BlockView view_of(const Range& range) {
   const bool live = range.state == RangeState::live;
   const std::size_t others = live && range.block.uses != nullptr ? range.block.uses->size() : 0;
-  return {range.address, range.size, live ? range.block.requested : 0, range.state, others};
+  return {range.address, range.size, range.state == RangeState::free ? 0 : range.block.requested, range.state, others};
 }
 
 SegmentView segment_from(const Pool& pool, const Arena& arena, const Range& first) {

@@ -20,7 +20,7 @@ struct SegmentView {
 struct BlockView {
   Address address = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t requested = 0;  // 0 where it is free, or no longer known
+  std::uint64_t requested = 0;  // 0 where it is free
   RangeState state{};
   std::size_t other_streams = 0;  // that a live block was said to be used on: its free will wait for them
 };

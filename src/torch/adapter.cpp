@@ -38,6 +38,9 @@ consteval bool overrides_all() {
 }
 static_assert(overrides_all<compat::cca::CUDAAllocator, Adapter>(), "this torch changed the signature of a member");
 
+// What a request becomes; torch's profiler is told of blocks.
+constexpr size_t block_bytes(size_t bytes) { return (bytes + 511) / 512 * 512; }
+
 constexpr size_t one_exbibyte = size_t{1} << 60;
 
 }  // namespace
@@ -113,7 +116,7 @@ void* Adapter::take(DeviceIndex device, cudaStream_t stream, size_t bytes) {
     (*trace)->trace_gpu_memory_allocation(c10::kCUDA, reinterpret_cast<uintptr_t>(ptr));
   }
   if (c10::memoryProfilingEnabled()) [[unlikely]]
-    report_to_profiler(ptr, static_cast<int64_t>(bytes), device);
+    report_to_profiler(ptr, static_cast<int64_t>(block_bytes(bytes)), device);
   return ptr;
 }
 
@@ -198,7 +201,7 @@ void Adapter::give_watched(void* ptr) {
   if (status != REPRIEVE_OK && status != REPRIEVE_ERROR_NOT_SUPPORTED) {
     TORCH_WARN("reprieve: free: ", reprieve_last_error());
   } else if (c10::memoryProfilingEnabled()) {
-    report_to_profiler(ptr, -static_cast<int64_t>(block.requested), static_cast<DeviceIndex>(segment.device));
+    report_to_profiler(ptr, -static_cast<int64_t>(block.bytes), static_cast<DeviceIndex>(segment.device));
   }
 }
 

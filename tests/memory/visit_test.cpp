@@ -53,6 +53,7 @@ TEST_F(VisitTest, BlocksInOrderWithWhatWasAskedFor) {
   EXPECT_EQ(blocks[1].state, RangeState::free);
   EXPECT_EQ(blocks[1].address, address(b));
   EXPECT_EQ(blocks[2].state, RangeState::deferred);
+  EXPECT_EQ(blocks[2].requested, 16 * MiB);
   resume(t);
   synchronize();
   free(a);

@@ -53,7 +53,6 @@ def test_many_blocks() -> list[dict[str, int]]:
     return steps
 
 
-@pytest.mark.xfail(strict=True, reason="small_pool and large_pool read 0")
 @both()
 def test_small_and_large_blocks_apart() -> list[dict[str, int]]:
     held = [empty(size) for size in SIZES + LARGE]
