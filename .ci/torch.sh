@@ -26,7 +26,7 @@ create_torch() {
   local pip=("$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-compile --no-deps)
   "${pip[@]}" "torch==$2" || return 1
   metadata=$(find "$folder"/lib/python*/site-packages/torch-*.dist-info -name METADATA)
-  triton=$(sed -n 's/^Requires-Dist: \(triton==[0-9.]*\).*/\1/p' "$metadata" | head -n 1)
+  triton=$(sed -n 's/^Requires-Dist: \(triton[=~]=[0-9.]*\).*/\1/p' "$metadata" | head -n 1)
   cuda=$(sed -n 's/^Requires-Dist: cuda-toolkit.*==\([0-9]*\.[0-9]*\)\..*/\1/p' "$metadata" | head -n 1)
   if [ -z "$triton" ] || [ -z "$cuda" ]; then
     echo "torch $2 does not say which Triton and CUDA it needs: '$triton', '$cuda'" >&2
