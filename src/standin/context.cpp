@@ -1,5 +1,7 @@
 #include "standin/context.hpp"
 
+#include <pthread.h>
+
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -54,10 +56,24 @@ struct Thread {
   int chosen_device = 0;
 };
 
+thread_local Thread* thread_state = nullptr;
+
 Thread& this_thread() {
-  // Not an object with a destructor: destructors of other thread-local objects may still free memory.
-  thread_local Thread* const one = new Thread;
-  return *one;
+  // Not an object with a destructor: those of other thread-local objects may still free memory. A key's runs after them,
+  // and again for what it is set to then.
+  static const pthread_key_t key = [] {
+    pthread_key_t made{};
+    pthread_key_create(&made, [](void* state) {
+      delete static_cast<Thread*>(state);
+      thread_state = nullptr;
+    });
+    return made;
+  }();
+  if (thread_state == nullptr) {
+    thread_state = new Thread;
+    pthread_setspecific(key, thread_state);
+  }
+  return *thread_state;
 }
 
 }  // namespace

@@ -110,8 +110,8 @@ TEST_F(LifecycleTest, DevicesAreApart) {
 
 TEST_F(LifecycleTest, WithoutALimitTheHeadroomIsLeftFree) {
   void* out = nullptr;
-  EXPECT_EQ(reprieve_alloc(&out, 513 * MiB, 0, nullptr), REPRIEVE_ERROR_OUT_OF_MEMORY);
-  free(alloc(512 * MiB));
+  EXPECT_EQ(reprieve_alloc(&out, 961 * MiB, 0, nullptr), REPRIEVE_ERROR_OUT_OF_MEMORY);
+  free(alloc(960 * MiB));  // a sixteenth of so small a card
 }
 
 TEST_F(LifecycleTest, StreamsAndTheirMemory) {
