@@ -107,6 +107,7 @@ EXPORTED const char* cublasGetStatusName(int status) {
 
 EXPORTED const char* cublasGetStatusString(int status) { return cublasGetStatusName(status); }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): the arguments are types and parts of names
 // gemm, gemmStridedBatched, gemv and trsm of one letter of BLAS.
 #define PRODUCTS_OF(Letter, Scalar, element_bytes)                                                                   \
   EXPORTED int cublas##Letter##gemm_v2(BlasHandle* handle, int transpose_a, int transpose_b, int m, int n, int k,    \
@@ -149,6 +150,7 @@ PRODUCTS_OF(Z, ComplexDouble, 16)
     static const KernelId name = kernel_id("cublas" #Name);                                                    \
     return operation(name, handle, 2.0 * n);                                                                   \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 
 DOT_OF(Sdot_v2, float)
 DOT_OF(Ddot_v2, double)
