@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from scenario import scenario
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import sim
 
@@ -31,6 +32,17 @@ def test_float8_product() -> None:
     b = torch.zeros(32, 64).to(torch.float8_e4m3fn).cuda().t()
     scale = torch.ones(()).cuda()
     assert torch._scaled_mm(a, b, scale, scale, out_dtype=torch.bfloat16).shape == (32, 32)
+
+
+@pytest.mark.parametrize("backend", ["MATH", "FLASH_ATTENTION", "EFFICIENT_ATTENTION"])
+@scenario()
+def test_attention(backend: str) -> None:
+    query = torch.randn(2, 4, 128, 64).cuda().bfloat16().requires_grad_()
+    with sdpa_kernel(getattr(SDPBackend, backend)):
+        F.scaled_dot_product_attention(query, query, query, is_causal=True).sum().backward()
+    assert query.grad is not None
+    with pytest.raises(RuntimeError), sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+        F.scaled_dot_product_attention(query, query, query, is_causal=True)
 
 
 @scenario()
