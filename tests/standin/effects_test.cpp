@@ -98,7 +98,8 @@ TEST_F(StandinEffects, AnIllegalAddressSpoilsTheContext) {
     (void)cudaSetDevice(0);
     const bool launched = launch(kernel, 1, 4, 2.5F, Addresses1{reinterpret_cast<void*>(16)}) == cudaSuccess;
     const bool waited = cudaDeviceSynchronize() == cudaErrorIllegalAddress;
-    const bool taken = cudaGetLastError() == cudaErrorIllegalAddress && cudaGetLastError() == cudaSuccess;
+    const cudaError_t first = cudaGetLastError();
+    const bool taken = first == cudaErrorIllegalAddress && cudaGetLastError() == cudaSuccess;
     const bool stays = cudaMalloc(&memory, 100) == cudaErrorIllegalAddress;
     int device = -1;
     const bool looks = cudaGetDevice(&device) == cudaSuccess && cudaSetDevice(1) == cudaSuccess &&
