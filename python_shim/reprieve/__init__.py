@@ -6,9 +6,11 @@ Importing this package loads nothing: neither the library nor the command line's
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as type checkers know it; typing itself would have to be imported
 if TYPE_CHECKING:
+    from typing import Any
+
     from reprieve._torch import InstallError, install, is_installed
 
 __all__ = ["InstallError", "__version__", "cmake_dir", "install", "is_installed", "library_path"]

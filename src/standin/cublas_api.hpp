@@ -1,5 +1,5 @@
 // cuBLAS and cuBLASLt as far as the stand-in implements them. Their headers come only with the libraries themselves,
-// which are large and of no use here; where they are present, a test compares them with these declarations.
+// which are large and of no use here.
 // Enumerations are passed as int, as the ABI has it; handles and descriptions are ours to define.
 #pragma once
 
